@@ -1,0 +1,80 @@
+"""A budget keeper for private releases: exact amounts, an append-only ledger, clear refusals."""
+
+from accountant.accountant import Accountant, Authorization, StoredRelease
+from accountant.amounts import (
+    Amount,
+    float_above,
+    float_below,
+    parse_amount,
+    show_delta_down,
+    show_delta_up,
+    show_down,
+    show_up,
+    to_text,
+)
+from accountant.audit import Problem, verify
+from accountant.composition import BudgetExceeded, total
+from accountant.entries import Entry
+from accountant.errors import (
+    AccountantError,
+    GrantConflict,
+    InvalidAmount,
+    InvalidValue,
+    KeyConflict,
+    LedgerUnreadable,
+    NoGrant,
+    OutOfOrder,
+    TableMismatch,
+    UnitMismatch,
+)
+from accountant.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from accountant.ledger import Ledger
+from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
+from accountant.specs import Budget, Charge, PrivacyUnit, Share, Split, Stage, TableFacts
+from accountant.statements import Statement
+
+__all__ = [
+    "Accountant",
+    "AccountantError",
+    "Amount",
+    "ApproximateLoss",
+    "Authorization",
+    "Budget",
+    "BudgetExceeded",
+    "Charge",
+    "Entry",
+    "GaussianLoss",
+    "GrantConflict",
+    "InvalidAmount",
+    "InvalidValue",
+    "KeyConflict",
+    "Ledger",
+    "LedgerUnreadable",
+    "Loss",
+    "NoGrant",
+    "OutOfOrder",
+    "PrivacyUnit",
+    "Problem",
+    "PureLoss",
+    "Share",
+    "Split",
+    "Stage",
+    "Statement",
+    "StoredRelease",
+    "TableFacts",
+    "TableMismatch",
+    "UnitMismatch",
+    "float_above",
+    "float_below",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "parse_amount",
+    "show_delta_down",
+    "show_delta_up",
+    "show_down",
+    "show_up",
+    "to_text",
+    "total",
+    "verify",
+]

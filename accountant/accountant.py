@@ -1,0 +1,298 @@
+"""The keeper of one data set's budget: asks the ledger, refuses or charges, forgets everything."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accountant.books import Attempt, Book
+from accountant.composition import BudgetExceeded, require_fit, require_spendable
+from accountant.entries import Entry, Grant, Refusal, Rejection, Started
+from accountant.errors import (
+    AccountantError,
+    GrantConflict,
+    InvalidValue,
+    KeyConflict,
+    NoGrant,
+    TableMismatch,
+    UnitMismatch,
+)
+from accountant.facts import check_name, in_one_line
+from accountant.ledger import Ledger, Transaction
+from accountant.specs import Budget, Charge, PrivacyUnit, Split, TableFacts
+from accountant.statements import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """A charge that is on disk. `repeated`: an earlier one under this key left no release."""
+
+    sequence: int
+    release_key: str
+    charge: Charge
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRelease:
+    """A release that was paid for before."""
+
+    release_key: str
+    plan_hash: str
+    time: str
+    release: dict[str, Any]
+
+
+class Accountant:
+    """A handle on one granted data set. It holds no balance: copies cannot fork the budget."""
+
+    def __init__(self, ledger: str | os.PathLike[str] | Ledger, *, data_set: str) -> None:
+        if not isinstance(ledger, Ledger):
+            path = Path(ledger)
+            if path.parent.is_dir() and not path.exists():
+                raise _no_grant(path.absolute(), data_set)
+            ledger = Ledger(path)
+        self.ledger = ledger
+        self.data_set = data_set
+        self._book()
+
+    @classmethod
+    def grant(
+        cls,
+        ledger: str | os.PathLike[str] | Ledger,
+        *,
+        data_set: str,
+        budget: Budget,
+        unit: PrivacyUnit,
+        rows: int | None = None,
+        columns: Iterable[str] | None = None,
+        actor: str | None = None,
+        purpose: str = "",
+    ) -> Accountant:
+        """Grant a budget once. The same terms again change nothing; others are refused.
+
+        Rows and columns left out are recorded by the first release, before its charge.
+        """
+        check_name(data_set, "data_set")
+        require_spendable(budget)
+        if (rows is None) != (columns is None):
+            raise InvalidValue(
+                "rows and columns must be given together; got one of them. Give both or neither."
+            )
+        table = None if rows is None or columns is None else _table(rows, columns)
+        with in_one_line():
+            terms = Grant(
+                budget=budget, unit=unit, table=table, actor=actor or _user(), purpose=purpose
+            )
+        if not isinstance(ledger, Ledger):
+            ledger = Ledger.create(ledger)
+        with ledger.transaction() as transaction:
+            standing = transaction.book(data_set).grant
+            if standing is None:
+                transaction.append(data_set, "grant", terms)
+            elif (standing.budget, standing.unit, standing.table) != (budget, unit, table):
+                raise GrantConflict(
+                    f"grant must keep its terms; got {budget} for {unit}, {table or 'any table'}, "
+                    f"where {data_set!r} has {standing.budget} for {standing.unit}, "
+                    f"{standing.table or 'any table'}. Use those terms, or another data set name."
+                )
+        return cls(ledger, data_set=data_set)
+
+    def __repr__(self) -> str:
+        return f"Accountant({str(self.ledger.path)!r}, data_set={self.data_set!r})"
+
+    @property
+    def granted(self) -> Budget:
+        """The whole budget."""
+        return self._book().terms().budget
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """Who is protected."""
+        return self._book().terms().unit
+
+    @property
+    def table(self) -> TableFacts | None:
+        """The rows and columns on record, if any yet."""
+        return self._book().table
+
+    def spent(self) -> Budget:
+        """The sum of all charges."""
+        return self._book().spent
+
+    def remaining(self) -> Budget:
+        """Granted less spent."""
+        return self._book().remaining()
+
+    def entries(self) -> tuple[Entry, ...]:
+        """This data set's entries in the ledger."""
+        return tuple(entry for entry in self.ledger.entries() if entry.data_set == self.data_set)
+
+    def statement(self) -> Statement:
+        """What the ledger says about this data set."""
+        return Statement.of(self.ledger.audit(), self.data_set)
+
+    def split(self, budget: Budget, split: Split) -> dict[str, Budget]:
+        """The parts of a budget by stage. They sum to it exactly. Nothing is charged."""
+        return split.divide(budget)
+
+    def check_unit(self, unit: PrivacyUnit) -> None:
+        """Raise UnitMismatch unless the grant protects this unit."""
+        if unit != self.unit:
+            raise UnitMismatch(
+                f"unit must be that of the grant, {self.unit}; got {unit}. "
+                "State the unit of the grant."
+            )
+
+    def check_table(self, rows: int, columns: Iterable[str]) -> None:
+        """Raise TableMismatch if another table is on record."""
+        _match_table(self._book(), _table(rows, columns))
+
+    def stored(self, key: str, plan_hash: str) -> StoredRelease | None:
+        """The newest release under this key; KeyConflict if the key is another plan's."""
+        _check_key(key)
+        return _stored(_attempts(self._book(), key, plan_hash))
+
+    def authorize(
+        self, charge: Charge, *, rows: int, columns: Iterable[str], fresh: bool = False
+    ) -> Authorization | StoredRelease:
+        """Refuse, hand back the stored release, or charge; all on disk before this returns.
+
+        `fresh` pays again for a new release. So does a charge that left no release.
+        """
+        _check_key(charge.release_key)
+        require_spendable(charge.budget)
+        table = _table(rows, columns)
+        charge = charge.model_copy(update={"actor": charge.actor or _user()})
+        refused: AccountantError
+        with self.ledger.transaction() as transaction:
+            book = transaction.book(self.data_set)
+            try:
+                _match_table(book, table)
+                attempts = _attempts(book, charge.release_key, charge.plan_hash)
+                stored = _stored(attempts)
+                if stored and not fresh:
+                    return stored
+                require_fit(charge.budget, book.terms().budget, book.spent)
+            except TableMismatch as error:
+                self._reject(transaction, str(error))
+                refused = error
+            except BudgetExceeded as error:
+                self._refuse(transaction, charge, error)
+                refused = error
+            else:
+                return self._charge(transaction, charge, table)
+        raise refused
+
+    def start(self, authorization: Authorization) -> None:
+        """Record that the measurement runs from here on. Once per authorization."""
+        with self.ledger.transaction() as transaction:
+            transaction.append(self.data_set, "started", Started(), authorization.release_key)
+
+    def store(self, authorization: Authorization, release: dict[str, Any]) -> None:
+        """Record what was released. Once, after `start`."""
+        with self.ledger.transaction() as transaction:
+            transaction.append(self.data_set, "release", release, authorization.release_key)
+
+    def reject(self, reason: str) -> None:
+        """Record that data could not be used. The reason must be public; nothing is charged."""
+        check_name(reason, "reason")
+        with self.ledger.transaction() as transaction:
+            self._reject(transaction, reason)
+
+    def _book(self) -> Book:
+        book = self.ledger.audit().books.get(self.data_set)
+        if book is None:
+            raise _no_grant(self.ledger.path, self.data_set)
+        return book
+
+    def _charge(self, transaction: Transaction, charge: Charge, table: TableFacts) -> Authorization:
+        book = transaction.book(self.data_set)
+        earlier = book.attempts.get(charge.release_key, ())
+        repeated = any(attempt.release is None for attempt in earlier)
+        key = book.next_key(charge.release_key)
+        charge = charge.model_copy(update={"release_key": key})
+        if book.table is None:
+            transaction.append(self.data_set, "table", table)
+        entry = transaction.append(self.data_set, "charge", charge, key)
+        return Authorization(entry.sequence, key, charge, repeated)
+
+    def _refuse(self, transaction: Transaction, charge: Charge, error: BudgetExceeded) -> None:
+        refusal = Refusal(
+            release_key=charge.release_key,
+            plan_hash=charge.plan_hash,
+            actor=charge.actor,
+            purpose=charge.purpose,
+            asked=error.asked,
+            granted=error.granted,
+            spent=error.spent,
+            remaining=error.remaining,
+            shortfall=error.shortfall,
+        )
+        transaction.append(self.data_set, "refusal", refusal)
+
+    def _reject(self, transaction: Transaction, reason: str) -> None:
+        transaction.append(self.data_set, "rejection", Rejection(reason=reason, actor=_user()))
+
+
+def _attempts(book: Book, key: str, plan_hash: str) -> list[Attempt]:
+    attempts = book.attempts.get(key, [])
+    if attempts and attempts[0].charge.plan_hash != plan_hash:
+        raise KeyConflict(
+            f"release key must belong to one plan; got {key!r}, charged for another plan at entry "
+            f"{attempts[0].sequence}. Use another key, or the plan of that entry."
+        )
+    return attempts
+
+
+def _stored(attempts: list[Attempt]) -> StoredRelease | None:
+    for attempt in reversed(attempts):
+        if attempt.release is not None:
+            charge = attempt.charge
+            return StoredRelease(
+                charge.release_key, charge.plan_hash, attempt.time, attempt.release
+            )
+    return None
+
+
+def _match_table(book: Book, table: TableFacts) -> None:
+    if book.table is None or book.table == table:
+        return
+    raise TableMismatch(
+        f"table must be the one on record, {book.table}; got {table}. "
+        "Use that table, or ask for a grant under another data set name."
+    )
+
+
+def _table(rows: int, columns: Iterable[str]) -> TableFacts:
+    with in_one_line():
+        return TableFacts(rows=rows, columns=tuple(columns))
+
+
+def _check_key(key: str) -> None:
+    check_name(key, "release_key")
+    if "#" in key:
+        raise InvalidValue(
+            f"release_key must not contain '#', which numbers repeated releases; got {key!r}. "
+            "Leave it out."
+        )
+
+
+def _no_grant(path: Path, data_set: str) -> NoGrant:
+    return NoGrant(
+        f"data set must have a grant in {path}; got {data_set!r}, which has none. Type: "
+        f"accountant grant {shlex.quote(str(path))} --dataset {shlex.quote(data_set)} "
+        "--epsilon E --delta D --rows-per-person C"
+    )
+
+
+def _user() -> str:
+    try:
+        return check_name(getpass.getuser(), "user")
+    except (ImportError, KeyError, OSError, InvalidValue):
+        return "unknown"

@@ -1,0 +1,52 @@
+"""What one mechanism costs at the privacy unit. A loss is a fact; a rule interprets it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from accountant.amounts import Amount, show_up
+from accountant.errors import InvalidAmount
+from accountant.facts import Count, Fact
+
+
+def check_delta(delta: Fraction) -> Fraction:
+    """The delta, if it is below one; InvalidAmount otherwise."""
+    if delta >= 1:
+        raise InvalidAmount(
+            f'delta must be below 1; got {show_up(delta)}. Use a small one such as "1e-6".'
+        )
+    return delta
+
+
+class PureLoss(Fact):
+    """Pure differential privacy with this epsilon, `count` times."""
+
+    kind: Literal["pure"] = "pure"
+    epsilon: Amount
+    count: Count = 1
+
+
+class GaussianLoss(Fact):
+    """Gaussian differential privacy with this mu (Dong, Roth and Su 2022), `count` times."""
+
+    kind: Literal["gaussian"] = "gaussian"
+    mu: Amount
+    count: Count = 1
+
+
+class ApproximateLoss(Fact):
+    """Approximate differential privacy with this epsilon and delta, `count` times."""
+
+    kind: Literal["approximate"] = "approximate"
+    epsilon: Amount
+    delta: Amount
+    count: Count = 1
+
+    _delta_below_one = field_validator("delta")(check_delta)
+
+
+Loss = Annotated[PureLoss | GaussianLoss | ApproximateLoss, Field(discriminator="kind")]
+"""Any of the three losses, told apart by `kind`."""

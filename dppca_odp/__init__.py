@@ -1,0 +1,136 @@
+"""Private principal component analysis on OpenDP, with a budget ledger.
+
+Plan what to release, see what it costs, run it against an accountant::
+
+    plan = Plan(budget=..., unit=..., columns=..., releases=...)
+    print(plan.preview(rows=20_190))
+    release = plan.run(table, Accountant("ledger.db", data_set="visits"))
+
+The constructors ``make_*`` chain with ``>>`` like OpenDP's own; importing this package turns on
+OpenDP's features ``contrib`` and ``honest-but-curious`` (see ``dppca_odp.spaces``).
+"""
+
+from accountant import Accountant, Budget, BudgetExceeded, PrivacyUnit
+from dppca_odp.directions import (
+    Directions,
+    make_directions,
+    make_kendall_matrix,
+    then_directions,
+    then_kendall_matrix,
+)
+from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean, then_clipped_mean
+from dppca_odp.eigenvalues.huber import Huber, make_huber, then_huber
+from dppca_odp.eigenvalues.pmwm import PMWM, make_pmwm, then_pmwm
+from dppca_odp.eigenvalues.scree import Scree, make_scree, then_scree
+from dppca_odp.errors import DppcaError, InvalidPlan, PriceMismatch, ReleaseFailed, UnusableTable
+from dppca_odp.plan import Plan, make_plan, then_plan
+from dppca_odp.plots import plot_scree, save_scree
+from dppca_odp.primitives.means import GaussianMean, make_gaussian_mean, then_gaussian_mean
+from dppca_odp.primitives.noise import (
+    make_gaussian,
+    make_gaussian_steps,
+    then_gaussian,
+    then_gaussian_steps,
+)
+from dppca_odp.primitives.pairs import (
+    Pairing,
+    draw_pairing,
+    make_half_squared_differences,
+    make_part_of_pairs,
+    make_projection,
+    ring_degree,
+    then_half_squared_differences,
+    then_part_of_pairs,
+    then_projection,
+)
+from dppca_odp.primitives.postprocess import (
+    nonincreasing,
+    nonnegative,
+    proportions_of_variance,
+)
+from dppca_odp.primitives.quantiles import (
+    Quantile,
+    SearchGrid,
+    make_unbounded_quantile,
+    then_unbounded_quantile,
+)
+from dppca_odp.primitives.scales import (
+    make_dyadic_counts,
+    make_dyadic_scale,
+    then_dyadic_counts,
+    then_dyadic_scale,
+)
+from dppca_odp.primitives.sums import make_clamped_sum, then_clamped_sum
+from dppca_odp.releases import Release, ReleasedDirections, ReleasedScree
+from dppca_odp.spaces import matrix_domain, rows_metric
+from dppca_odp.tables import Column, read_table
+
+__all__ = [
+    "PMWM",
+    "Accountant",
+    "Budget",
+    "BudgetExceeded",
+    "Clipped",
+    "Column",
+    "Directions",
+    "DppcaError",
+    "GaussianMean",
+    "Huber",
+    "InvalidPlan",
+    "Pairing",
+    "Plan",
+    "PriceMismatch",
+    "PrivacyUnit",
+    "Quantile",
+    "Release",
+    "ReleaseFailed",
+    "ReleasedDirections",
+    "ReleasedScree",
+    "Scree",
+    "SearchGrid",
+    "UnusableTable",
+    "draw_pairing",
+    "make_clamped_sum",
+    "make_clipped_mean",
+    "make_directions",
+    "make_dyadic_counts",
+    "make_dyadic_scale",
+    "make_gaussian",
+    "make_gaussian_mean",
+    "make_gaussian_steps",
+    "make_half_squared_differences",
+    "make_huber",
+    "make_kendall_matrix",
+    "make_part_of_pairs",
+    "make_plan",
+    "make_pmwm",
+    "make_projection",
+    "make_scree",
+    "make_unbounded_quantile",
+    "matrix_domain",
+    "nonincreasing",
+    "nonnegative",
+    "plot_scree",
+    "proportions_of_variance",
+    "read_table",
+    "ring_degree",
+    "rows_metric",
+    "save_scree",
+    "then_clamped_sum",
+    "then_clipped_mean",
+    "then_directions",
+    "then_dyadic_counts",
+    "then_dyadic_scale",
+    "then_gaussian",
+    "then_gaussian_mean",
+    "then_gaussian_steps",
+    "then_half_squared_differences",
+    "then_huber",
+    "then_kendall_matrix",
+    "then_part_of_pairs",
+    "then_plan",
+    "then_pmwm",
+    "then_projection",
+    "then_scree",
+    "then_unbounded_quantile",
+]

@@ -1,0 +1,188 @@
+"""The command line: preview, run, schema, demo.
+
+Exit status: 0 done; 1 a release that stopped after its charge, or a bug caught before it;
+2 wrong usage or plan; 3 refused by the budget; 4 unusable data; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from accountant import (
+    Accountant,
+    AccountantError,
+    BudgetExceeded,
+    NoGrant,
+    TableMismatch,
+)
+from dppca_odp.errors import DppcaError, InvalidPlan, UnusableTable
+from dppca_odp.plan import Plan
+from dppca_odp.plots import save_scree
+from dppca_odp.releases import Release
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Private principal component analysis with a budget ledger.",
+)
+console = Console()
+
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="The plan to price or run.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def preview(
+    plan: PlanFile,
+    rows: Annotated[int, typer.Option(help="Number of rows of the table.")],
+    columns: Annotated[int, typer.Option(help="Number of measured columns.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show what a plan costs, stage by stage; no data is read and nothing is charged."""
+    with exit_status():
+        shown = read_plan(plan).preview(rows, columns)
+        if as_json:
+            typer.echo(shown.model_dump_json(indent=2))
+        else:
+            console.print(shown)
+
+
+@app.command()
+def run(
+    plan: PlanFile,
+    data: Annotated[Path, typer.Option(metavar="FILE", help="A .csv or .parquet file.")],
+    ledger: Annotated[Path, typer.Option(metavar="FILE.db", help="The ledger of the grant.")],
+    dataset: Annotated[str, typer.Option(metavar="NAME", help="The granted data set.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the release goes.")],
+    key: Annotated[
+        str | None, typer.Option(help="Release key; the plan's hash if left out.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Pay again, for new noise.")] = False,
+    purpose: Annotated[str, typer.Option(help="Why, for the ledger.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Charge the plan's budget, release, and write release.json and scree.png."""
+    with exit_status():
+        planned = read_plan(plan)
+        accountant = Accountant(ledger, data_set=dataset)
+        make_writable(out)
+        release = planned.run(data, accountant, key, fresh=fresh, purpose=purpose)
+        write_release(release, out)
+        for warning in release.warnings:
+            typer.echo(f"note: {warning}", err=True)
+        if as_json:
+            typer.echo(release.model_dump_json(indent=2))
+            return
+        cost = "nothing: it was already paid for" if release.stored else str(release.budget)
+        console.print(release)
+        console.print(f"Cost {cost}. Remaining {accountant.remaining().show_down()}.")
+        console.print(f"Written to {out}: release.json" + (", scree.png" if release.screes else ""))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a plan."""
+    typer.echo(json.dumps(Plan.model_json_schema(), indent=2))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results go.")] = Path(
+        "demo-output"
+    ),
+) -> None:
+    """Release from the RAND health insurance table, end to end (needs the extra "demo")."""
+    from dppca_odp.demo import run_demo
+
+    with exit_status():
+        make_writable(out)
+        run_demo(out, console)
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan from a file.
+
+    Raises:
+        InvalidPlan: no such file, not JSON, or not a plan.
+    """
+    try:
+        return Plan.model_validate_json(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError):
+        raise InvalidPlan(f"the plan must be a readable UTF-8 file; got {path}.") from None
+    except ValidationError as error:
+        raise InvalidPlan(f"{path.name}: {first_problem(error)}") from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first problem of a plan in one line, with where it is."""
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in problem["loc"]) or "the plan"
+    kind, text = problem["type"], problem["msg"]
+    if kind == "value_error":
+        return f"{where}: {text.removeprefix('Value error, ')}"
+    if kind == "json_invalid":
+        return f"the plan must be JSON; {text.removeprefix('Invalid JSON: ')}."
+    if kind == "extra_forbidden":
+        return f"{where} must not be there: no such key. See 'dppca-odp schema'."
+    if kind == "missing":
+        return f"{where} must be given."
+    return f"{where} must {text.removeprefix('Input should ')}; got {problem['input']!r}."
+
+
+def make_writable(folder: Path) -> None:
+    """Make the folder, before anything is charged."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError:
+        _leave(2, f"out must be a folder that can be written; got {folder}. Choose another.")
+
+
+def write_release(release: Release, folder: Path) -> None:
+    """release.json and, where there are eigenvalues, scree.png."""
+    release.write(folder / "release.json")
+    if release.screes:
+        save_scree(release, folder / "scree.png")
+
+
+@contextmanager
+def exit_status() -> Iterator[None]:
+    """Turn what is refused into one line on stderr and an exit status."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _leave(130, "interrupted; the ledger is complete.")
+    except (BudgetExceeded, NoGrant) as error:
+        _leave(3, str(error))
+    except (UnusableTable, TableMismatch) as error:
+        _leave(4, str(error))
+    except (InvalidPlan, AccountantError) as error:
+        _leave(2, str(error))
+    except DppcaError as error:
+        _leave(1, str(error))
+
+
+def _leave(status: int, message: str) -> NoReturn:
+    line = " ".join(message.split())
+    typer.echo(f"dppca-odp: {line}", err=True)
+    raise typer.Exit(status)
+
+
+def main() -> None:
+    """The script ``dppca-odp``."""
+    app(prog_name="dppca-odp")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Private directions: eigenvectors of a noisy spherical Kendall matrix over a ring of pairs.
+
+For pairs of rows, u = (x_a - x_b) / |x_a - x_b| (0 for equal rows); the mean of u u' has the
+eigenvectors of the covariance of an elliptical table, in the same order. Differences cancel the
+mean and the norm cancels the scale: no bound on the rows is needed, no centring, no outlier
+counts more than another.
+
+Source: the ``dppca`` package, dp_pc_dir. Differences: pairs on a ring instead of all pairs
+(O(n d p^2) instead of O(n^2 p^2)); the sensitivity 2 sqrt(2)/n instead of 4/n.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import opendp.prelude as dp
+from opendp.mod import Domain, Measurement, Metric, Transformation
+from pydantic import Field
+
+from accountant.losses import GaussianLoss
+from accountant.specs import Budget, PrivacyUnit, Stage
+from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
+from dppca_odp.primitives.noise import (
+    gaussian_scale,
+    stage_loss,
+    stage_mu,
+    then_gaussian,
+)
+from dppca_odp.primitives.pairs import Pairing, check_shape, draw_pairing, ring_degree
+from dppca_odp.releases import ReleasedDirections
+from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+#: A direction of a pair is kept to this many units, so |u u'| <= 2^40 in Frobenius norm.
+UNIT_LENGTH = 2**20
+#: 2^40 * 2^13 = 2^53: sums of this many products are exact in float64.
+EXACT_PAIRS = 2**13
+#: Bits left for the sums; the noise needs the rest of 63.
+SUM_BITS = 56
+#: sqrt(2), rounded up.
+ROOT_TWO = float(np.nextafter(np.sqrt(2.0), np.inf))
+
+
+class Directions(PlannedRelease):
+    """Private directions as a release of a plan."""
+
+    kind: Literal["directions"] = "directions"
+    components: Annotated[int, Field(ge=1)]
+    """k, the number of directions."""
+    degree: Annotated[int, Field(ge=2, multiple_of=2)] = 16
+    """Each row is in this many pairs (fewer when the table is small); no privacy cost."""
+
+    def stages(self, share: Budget, setting: Setting, components: int) -> tuple[PlannedStage, ...]:
+        """One Gaussian stage: the matrix."""
+        shape = _shape(setting.rows, setting.columns, ring_degree(setting.rows, self.degree))
+        sensitivity = shape.sensitivity(setting.unit.rows_per_person)
+        mu = stage_mu(share, sensitivity=sensitivity, numbers=setting.columns**2)
+        stage = Stage(name="matrix", budget=share, losses=(GaussianLoss(mu=Fraction(mu)),))
+        noise = gaussian_scale(sensitivity, mu) / shape.whole
+        return (PlannedStage(stage, noise, "standard deviation on the diagonal of the matrix"),)
+
+    def make(
+        self,
+        input_domain: Domain,
+        input_metric: Metric,
+        *,
+        share: Budget,
+        unit: PrivacyUnit,
+        directions: Floats,
+    ) -> Measurement:
+        """See ``make_directions``; the directions given are not used."""
+        rows, _ = matrix_shape(input_domain, input_metric)
+        return make_directions(
+            input_domain,
+            input_metric,
+            components=self.components,
+            pairing=draw_pairing(rows, ring_degree(rows, self.degree)),
+            share=share,
+            d_in=unit.rows_per_person,
+        )
+
+    def released(self, answer: Floats, share: Budget, setting: Setting) -> ReleasedDirections:
+        """The directions, and how noisy their matrix was."""
+        (planned,) = self.stages(share, setting, self.components)
+        assert planned.noise_scale is not None
+        return ReleasedDirections(
+            name=self.name, vectors=tuple(map(tuple, answer)), noise_scale=planned.noise_scale
+        )
+
+
+class _Shape(NamedTuple):
+    """How the integer matrix is scaled: public."""
+
+    columns: int
+    degree: int
+    pairs: int
+    dropped_bits: int
+
+    @property
+    def whole(self) -> float:
+        """The integer that stands for 1 in the mean of u u'."""
+        return self.pairs * UNIT_LENGTH**2 / 2.0**self.dropped_bits
+
+    def sensitivity(self, d_in: int) -> float:
+        """Frobenius norm by which d rows move the integer matrix."""
+        touched = min(d_in * self.degree, self.pairs)
+        moved = float(touched * UNIT_LENGTH**2) * ROOT_TWO / 2.0**self.dropped_bits
+        floors = self.columns if self.dropped_bits else 0
+        return float(np.nextafter(moved + floors, np.inf)) if d_in else 0.0
+
+
+def _shape(rows: int, columns: int, degree: int) -> _Shape:
+    pairs = rows // 2 if degree == 1 else rows * degree // 2
+    dropped = max(0, (pairs * UNIT_LENGTH**2).bit_length() - SUM_BITS)
+    return _Shape(columns, degree, pairs, dropped)
+
+
+def make_kendall_matrix(
+    input_domain: Domain, input_metric: Metric, *, pairing: Pairing
+) -> Transformation:
+    """The spherical Kendall matrix of the pairs, in exact integers.
+
+    ==================  ==================================================
+    input domain        matrices, n rows by p columns
+    input metric        Hamming distance over rows
+    output domain       p^2 integers, a symmetric matrix row by row
+    output metric       Euclidean (Frobenius) distance
+    stability map       d -> sqrt(2) 2^40 min(degree d, N) / 2^b + p [b > 0], rounded up
+    units               2^(b - 40) / N of the mean matrix; b dropped bits (0 for N < 2^16)
+    cost                N p^2
+    ==================  ==================================================
+
+    Proof: u is truncated toward zero to integers over 2^20 and has integer norm at most 2^20 (a
+    unit is dropped where floating point left more). Two vectors of norm at most a differ in
+    u u' by at most sqrt(|u|^4 + |v|^4 - 2 (u.v)^2) <= sqrt(2) a^2. A row is in ``degree``
+    pairs. Products and sums of 8192 pairs are below 2^53 and exact; the rest is added in
+    integers. Dropping b bits (floor) moves each of p^2 entries by less than a unit, p in norm.
+
+    NaN counts as 0, values are held within +-1e100, equal rows give 0: every table is answered.
+
+    Raises:
+        ValueError: a pairing for another number of rows.
+    """
+    rows, columns = matrix_shape(input_domain, input_metric)
+    if pairing.rows != rows:
+        raise ValueError(f"pairing must be for {rows} rows; got {pairing.rows}.")
+    shape = _shape(rows, columns, pairing.degree)
+
+    def kendall(table: Floats) -> list[int]:
+        check_shape(table, rows, columns)
+        high = np.zeros((columns, columns), dtype=np.int64)
+        low = np.zeros((columns, columns), dtype=np.int64)
+        for difference in pairing.differences(table):
+            for start in range(0, len(difference), EXACT_PAIRS):
+                units = integer_directions(difference[start : start + EXACT_PAIRS])
+                block = (units.T @ units).astype(np.int64)
+                high += block >> 20
+                low += block & (2**20 - 1)
+        return [int(entry) for entry in _join(high, low, shape.dropped_bits).ravel()]
+
+    return dp.t.make_user_transformation(
+        input_domain,
+        input_metric,
+        integers_domain(columns**2),
+        integers_metric(),
+        kendall,
+        shape.sensitivity,
+    )
+
+
+def integer_directions(differences: Floats) -> Floats:
+    """Each row's direction in integers over 2^20, truncated, of norm at most 2^20; 0 for 0."""
+    largest = np.abs(differences).max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore", under="ignore"):
+        scaled = np.where(largest > 0, differences / largest, 0.0)
+    norm = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+    units: Floats = np.trunc(scaled / np.maximum(norm, 1.0) * UNIT_LENGTH)
+    over = np.flatnonzero((units * units).sum(axis=1) > UNIT_LENGTH**2)
+    if len(over):
+        at = np.abs(units[over]).argmax(axis=1)
+        units[over, at] -= np.sign(units[over, at])
+    return units
+
+
+def _join(high: Integers, low: Integers, dropped_bits: int) -> Integers:
+    """floor((high 2^20 + low) / 2^dropped_bits) without leaving 64 bits."""
+    carried, rest = high + (low >> 20), low & (2**20 - 1)
+    if dropped_bits >= 20:
+        return carried >> (dropped_bits - 20)
+    return (carried << (20 - dropped_bits)) + (rest >> dropped_bits)
+
+
+def make_directions(
+    input_domain: Domain,
+    input_metric: Metric,
+    *,
+    components: int,
+    pairing: Pairing,
+    share: Budget,
+    d_in: int,
+) -> Measurement:
+    """The first k eigenvectors of the noisy spherical Kendall matrix.
+
+    ==================  ==================================================
+    input domain        matrices, n rows by p columns
+    input metric        Hamming distance over rows
+    output              p by k, orthonormal columns, largest eigenvalue first
+    output measure      approximate differential privacy
+    privacy map         that of ``make_gaussian`` at the matrix's sensitivity; at ``d_in`` at
+                        most the share, in both coordinates
+    cost                N p^2 + p^3
+    ==================  ==================================================
+
+    Proof: one Gaussian on p^2 integers; (E + E')/2, eigenvectors and signs (the largest entry
+    is positive) are post-processing. Noise on the mean matrix: sigma on the diagonal,
+    sigma/sqrt(2) off it, sigma = 2 sqrt(2) d_in / (n mu) for a ring.
+
+    Raises:
+        ValueError: components outside 1..p; a pairing for another table; no delta.
+    """
+    _, columns = matrix_shape(input_domain, input_metric)
+    if not 1 <= components <= columns:
+        raise ValueError(f"components must be between 1 and {columns}; got {components}.")
+    matrix = make_kendall_matrix(input_domain, input_metric, pairing=pairing)
+    sensitivity = matrix.map(d_in)
+    mu = stage_mu(share, sensitivity=sensitivity, numbers=columns**2)
+    _, delta = stage_loss(share)
+    chain: Measurement = (
+        matrix
+        >> then_gaussian(scale=gaussian_scale(sensitivity, mu), delta=delta)
+        >> (lambda entries: leading_eigenvectors(entries, components))
+    )
+    return chain
+
+
+def leading_eigenvectors(entries: list[int], components: int) -> Floats:
+    """Eigenvectors of the symmetric part, largest eigenvalue first, largest entry positive."""
+    side = round(len(entries) ** 0.5)
+    matrix = np.array(entries, dtype=np.float64).reshape(side, side)
+    vectors = np.linalg.eigh(matrix + matrix.T).eigenvectors[:, ::-1][:, :components]
+    at = np.abs(vectors).argmax(axis=0)
+    return np.asarray(vectors * np.sign(vectors[at, range(components)]))
+
+
+then_kendall_matrix: Any = to_then(make_kendall_matrix)
+then_directions: Any = to_then(make_directions)

@@ -1,0 +1,1 @@
+"""Eigenvalue methods: one file each, siblings that never meet."""

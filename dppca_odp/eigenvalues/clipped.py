@@ -1,0 +1,105 @@
+"""The clipped mean: every half squared difference is cut at a public constant.
+
+Source: eigenvalues document, section 2. Difference: one constant, or one for each component.
+There is no universally suitable constant: it is public knowledge, or it must be paid for.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from opendp.mod import Domain, Measurement, Metric
+from pydantic import Field
+
+from accountant.losses import GaussianLoss
+from accountant.specs import Budget, Stage
+from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
+from dppca_odp.planned import Finite, PlannedStage
+from dppca_odp.primitives.means import GaussianMean, gaussian_mean_mu, make_gaussian_mean
+from dppca_odp.spaces import matrix_shape, to_then
+
+Positive = Annotated[Finite, Field(gt=0)]
+
+
+class Clipped(EigenvalueMethod):
+    """Parameters of the clipped mean."""
+
+    kind: Literal["clipped"] = "clipped"
+    clipping_bound: Positive | Annotated[tuple[Positive, ...], Field(min_length=1)]
+    """C > 0, in squared data units: one for all components, or one for each."""
+
+    def bounds(self, components: int) -> tuple[float, ...]:
+        """One clipping bound for each component.
+
+        Raises:
+            ValueError: a list of another length.
+        """
+        if isinstance(self.clipping_bound, float):
+            return (self.clipping_bound,) * components
+        if len(self.clipping_bound) != components:
+            raise ValueError(
+                f"clipping_bound must be one number or one for each of {components} components; "
+                f"got {len(self.clipping_bound)}."
+            )
+        return self.clipping_bound
+
+    def stages(
+        self, share: Budget, *, pairs: int, components: int, d_in: int
+    ) -> tuple[PlannedStage, ...]:
+        """One stage: the mean."""
+        mu = gaussian_mean_mu(share, columns=components, d_in=d_in)
+        noise = float(np.sqrt(components)) * d_in * max(self.bounds(components)) / (pairs * mu)
+        stage = Stage(name="mean", budget=share, losses=(GaussianLoss(mu=Fraction(mu)),))
+        return (PlannedStage(stage, noise, "standard deviation of the largest eigenvalue noise"),)
+
+    def make(
+        self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
+    ) -> Measurement:
+        """See ``make_clipped_mean``."""
+        return make_clipped_mean(input_domain, input_metric, method=self, share=share, d_in=d_in)
+
+
+def make_clipped_mean(
+    input_domain: Domain, input_metric: Metric, *, method: Clipped, share: Budget, d_in: int
+) -> Measurement:
+    """Means of min(w, C), one for each component, with Gaussian noise.
+
+    ==================  ==================================================
+    input domain        matrices, m pairs by k, half squared differences
+    input metric        Hamming distance over pairs
+    output              Estimate, k values in squared data units
+    output measure      approximate differential privacy
+    privacy map         that of ``make_gaussian_mean`` on [0, C]
+    cost                m k
+    ==================  ==================================================
+
+    Proof: one Gaussian mean; w is never negative, so [0, C] clips nothing below.
+    Noise: sqrt(k) d_in C / (m mu), the source's sigma_C at d_in = 1.
+
+    Raises:
+        ValueError: clipping bounds of another number than components; a share without delta.
+
+    >>> from dppca_odp.spaces import matrix_domain, rows_metric
+    >>> share = Budget(epsilon="1", delta="1e-6")
+    >>> m = make_clipped_mean(matrix_domain(500, 3), rows_metric(),
+    ...     method=Clipped(clipping_bound=50), share=share, d_in=1)
+    >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)
+    True
+    """
+    _, components = matrix_shape(input_domain, input_metric)
+    upper = np.array(method.bounds(components))
+    lower = np.zeros(components)
+
+    def answer(mean: GaussianMean) -> Estimate:
+        return Estimate(mean.values, mean.noise_scales, lower, upper, ())
+
+    mean = make_gaussian_mean(
+        input_domain, input_metric, lower=lower, upper=upper, share=share, d_in=d_in
+    )
+    chain: Measurement = mean >> answer
+    return chain
+
+
+then_clipped_mean: Any = to_then(make_clipped_mean)

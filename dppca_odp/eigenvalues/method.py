@@ -1,0 +1,52 @@
+"""What the eigenvalue methods have in common: pairs in, k private means out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from opendp.mod import Domain, Measurement, Metric
+from pydantic import BaseModel, ConfigDict
+
+from accountant.specs import Budget
+from dppca_odp.planned import PlannedStage
+
+Floats = npt.NDArray[np.float64]
+
+
+class Estimate(NamedTuple):
+    """What a method answers: released numbers only."""
+
+    values: Floats
+    """k estimates before post-processing."""
+    noise_scales: Floats
+    """The standard deviation of the last Gaussian noise in each."""
+    lower: Floats
+    upper: Floats
+    """The range that each mean was taken over."""
+    warnings: tuple[str, ...]
+    """What the analyst should know, each drawn from released flags."""
+
+
+class EigenvalueMethod(BaseModel, ABC):
+    """The public parameters of a method, its stages, and its measurement.
+
+    ``share`` is the exact budget of the release; ``d_in`` the number of pairs that one privacy
+    unit can change.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @abstractmethod
+    def stages(
+        self, share: Budget, *, pairs: int, components: int, d_in: int
+    ) -> tuple[PlannedStage, ...]:
+        """The stages with their exact shares and losses at ``d_in``."""
+
+    @abstractmethod
+    def make(
+        self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
+    ) -> Measurement:
+        """The measurement, from pairs (Hamming distance) to an Estimate."""

@@ -1,0 +1,222 @@
+"""PMWM, the private modified winsorized mean: private cutoffs, then a noisy winsorized mean.
+
+Source: eigenvalues document, section 3, after Ramsay and Spicker (2025). Differences: the grid's
+unit and number of steps are public parameters; geometric instead of exponential noise.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import opendp.prelude as dp
+from opendp.mod import Domain, Measurement, Metric
+from pydantic import Field, model_validator
+
+from accountant.losses import GaussianLoss, PureLoss
+from accountant.specs import Budget, Share, Split, Stage
+from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
+from dppca_odp.planned import Finite, PlannedStage
+from dppca_odp.primitives.means import GaussianMean, gaussian_mean_mu, then_gaussian_mean
+from dppca_odp.primitives.noise import stage_loss
+from dppca_odp.primitives.pairs import make_part_of_pairs
+from dppca_odp.primitives.quantiles import Quantile, SearchGrid, then_unbounded_quantile
+from dppca_odp.spaces import approximate, matrix_shape, to_then
+
+Floats = npt.NDArray[np.float64]
+Positive = Annotated[Finite, Field(gt=0)]
+
+#: The source's rule: half of epsilon for the 2k quantiles, half and all of delta for the mean.
+SPLIT = Split(
+    shares=(
+        Share(name="quantile", weight=Fraction(1), uses_delta=False),
+        Share(name="mean", weight=Fraction(1), uses_delta=True),
+    )
+)
+
+
+class PMWM(EigenvalueMethod):
+    """Parameters of the private modified winsorized mean."""
+
+    kind: Literal["pmwm"] = "pmwm"
+    lower_bound: Finite
+    """a, in squared data units: no cutoff lies below it."""
+    upper_bound: Finite
+    """b > a: no cutoff lies above it."""
+    trim_constant: Positive = 10.0
+    """c_trim: trim at least this many pairs, as a share of the pairs used for quantiles."""
+    trim_fraction: Annotated[Finite, Field(ge=0, lt=0.5)] = 0.01
+    """eta_trim: trim at least this share at either end."""
+    pair_rows: Literal["reuse", "split"] = "split"
+    """Use all pairs in both stages, or half for the cutoffs and the rest for the mean."""
+    grid: SearchGrid = SearchGrid()
+
+    @model_validator(mode="after")
+    def _bounds_in_order(self) -> Self:
+        if not self.lower_bound < self.upper_bound:
+            raise ValueError(
+                f"lower_bound must be below upper_bound; "
+                f"got {self.lower_bound} and {self.upper_bound}."
+            )
+        return self
+
+    def parts(self, pairs: int) -> tuple[range, range]:
+        """The positions of the pairs used for the cutoffs, and for the mean.
+
+        Raises:
+            ValueError: too few pairs to split.
+        """
+        if self.pair_rows == "reuse":
+            return range(pairs), range(pairs)
+        if pairs < 2:
+            raise ValueError("rows must be at least 4 to split the pairs. Use pair_rows 'reuse'.")
+        return range(pairs // 2), range(pairs // 2, pairs)
+
+    def stages(
+        self, share: Budget, *, pairs: int, components: int, d_in: int
+    ) -> tuple[PlannedStage, ...]:
+        """Two stages: 2k quantiles, and the mean."""
+        shares = SPLIT.divide(share)
+        _, for_mean = self.parts(pairs)
+        mu = gaussian_mean_mu(shares["mean"], columns=components, d_in=d_in)
+        width = self.upper_bound - self.lower_bound
+        each = shares["quantile"].epsilon / (2 * components)
+        quantile = Stage(
+            name="quantile",
+            budget=shares["quantile"],
+            losses=(PureLoss(epsilon=each, count=2 * components),),
+        )
+        mean = Stage(name="mean", budget=shares["mean"], losses=(GaussianLoss(mu=Fraction(mu)),))
+        most = float(np.sqrt(components)) * d_in * width / (len(for_mean) * mu)
+        return (
+            PlannedStage(quantile, float(2 * d_in / each), "scale of the noise on counts of pairs"),
+            PlannedStage(mean, most, "at most: standard deviation if the cutoffs are the bounds"),
+        )
+
+    def make(
+        self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
+    ) -> Measurement:
+        """See ``make_pmwm``."""
+        return make_pmwm(input_domain, input_metric, method=self, share=share, d_in=d_in)
+
+
+class Cutoffs(NamedTuple):
+    """Released limits of the winsorized mean, and what the search said."""
+
+    lower: Floats
+    upper: Floats
+    warnings: tuple[str, ...]
+
+
+def make_pmwm(
+    input_domain: Domain, input_metric: Metric, *, method: PMWM, share: Budget, d_in: int
+) -> Measurement:
+    """Winsorized means between private cutoffs, one for each component.
+
+    ==================  ==================================================
+    input domain        matrices, m pairs by k, half squared differences
+    input metric        Hamming distance over pairs
+    output              Estimate, k values in squared data units
+    output measure      approximate differential privacy
+    privacy map         1..d_in -> the sum of the stages, at most the share; 0 -> (0, 0);
+                        beyond d_in: error
+    cost                m k, and up to 2k searches of the grid
+    ==================  ==================================================
+
+    Proof: an adaptive composition of 2k quantiles, each of epsilon_quantile / 2k, and a Gaussian
+    mean whose limits are functions of their answers. Rows are used in both stages or split;
+    a changed row is charged for both either way.
+    Noise: sqrt(k) d_in (U_l - L_l) / (m_M mu).
+
+    Raises:
+        ValueError: too few pairs to split; a share without delta.
+    """
+    pairs, components = matrix_shape(input_domain, input_metric)
+    for_quantiles, for_mean = method.parts(pairs)
+    shares = SPLIT.divide(share)
+    each = stage_loss(
+        Budget(epsilon=shares["quantile"].epsilon / (2 * components), delta=Fraction(0))
+    )
+    composition = dp.c.make_adaptive_composition(
+        input_domain,
+        input_metric,
+        approximate(),
+        d_in,
+        [each] * (2 * components) + [stage_loss(shares["mean"])],
+    )
+    trim = min(max(method.trim_constant / len(for_quantiles), method.trim_fraction), 0.49)
+    quantile_pairs = make_part_of_pairs(
+        input_domain, input_metric, start=for_quantiles.start, stop=for_quantiles.stop
+    )
+    mean_pairs = make_part_of_pairs(
+        input_domain, input_metric, start=for_mean.start, stop=for_mean.stop
+    )
+    points = method.grid.points()
+    rate = _half_rate(each[0], d_in)
+
+    def quantile(column: int, level: float) -> Measurement:
+        return dp.c.make_approximate(
+            quantile_pairs
+            >> then_unbounded_quantile(
+                column=column,
+                quantile=level,
+                points=points,
+                epsilon_target=rate,
+                epsilon_counts=rate,
+            )
+        )
+
+    searches = [
+        (quantile(column, trim), quantile(column, 1 - trim)) for column in range(components)
+    ]
+
+    def winsorized_mean(data: Any) -> Estimate:
+        stage = composition(data)
+        cutoffs = choose_cutoffs([(stage(low), stage(high)) for low, high in searches], method)
+        mean: GaussianMean = stage(
+            mean_pairs
+            >> then_gaussian_mean(
+                lower=cutoffs.lower, upper=cutoffs.upper, share=shares["mean"], d_in=d_in
+            )
+        )
+        return Estimate(
+            mean.values, mean.noise_scales, cutoffs.lower, cutoffs.upper, cutoffs.warnings
+        )
+
+    return dp.m.make_user_measurement(
+        input_domain,
+        input_metric,
+        approximate(),
+        winsorized_mean,
+        lambda distance: composition.map(distance) if distance else (0.0, 0.0),
+    )
+
+
+def choose_cutoffs(found: list[tuple[Quantile, Quantile]], method: PMWM) -> Cutoffs:
+    """The limits of the mean from released quantiles: hold them in [a, b], reset if crossed."""
+    low, high = method.lower_bound, method.upper_bound
+    lower = np.clip([below.value for below, _ in found], low, high)
+    upper = np.clip([above.value for _, above in found], low, high)
+    crossed = upper < lower
+    warnings = [
+        f"component {number}: the upper cutoff reached the end of the search grid "
+        f"({method.grid.points()[-1]:.6g}). Raise the grid's unit, beta or steps."
+        for number, (_, above) in enumerate(found, start=1)
+        if above.capped
+    ]
+    warnings += [
+        f"component {number}: the cutoffs crossed, so the mean runs over the bounds "
+        f"[{low:.6g}, {high:.6g}] and carries their noise."
+        for number in np.flatnonzero(crossed) + 1
+    ]
+    return Cutoffs(np.where(crossed, low, lower), np.where(crossed, high, upper), tuple(warnings))
+
+
+def _half_rate(epsilon: float, d_in: int) -> float:
+    """Half of the rate of one search for one changed pair; a little below, for group privacy."""
+    return stage_loss(Budget(epsilon=Fraction(epsilon) / (2 * d_in), delta=Fraction(0)))[0]
+
+
+then_pmwm: Any = to_then(make_pmwm)

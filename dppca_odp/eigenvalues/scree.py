@@ -1,0 +1,131 @@
+"""The scree release: from rows, through pairs along directions, to private eigenvalues."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from opendp.mod import Domain, Measurement, Metric
+from pydantic import Field
+
+from accountant.specs import Budget, PrivacyUnit
+from dppca_odp.eigenvalues.clipped import Clipped
+from dppca_odp.eigenvalues.huber import Huber
+from dppca_odp.eigenvalues.method import Estimate
+from dppca_odp.eigenvalues.pmwm import PMWM
+from dppca_odp.planned import Finite, PlannedRelease, PlannedStage, Setting
+from dppca_odp.primitives.pairs import (
+    Pairing,
+    draw_pairing,
+    make_projection,
+    then_half_squared_differences,
+)
+from dppca_odp.primitives.postprocess import (
+    nonincreasing,
+    nonnegative,
+    proportions_of_variance,
+)
+from dppca_odp.releases import ReleasedScree
+from dppca_odp.spaces import matrix_shape, to_then
+
+Floats = npt.NDArray[np.float64]
+Method = Annotated[Clipped | PMWM | Huber, Field(discriminator="kind")]
+
+
+class Scree(PlannedRelease):
+    """Private eigenvalues as a release of a plan."""
+
+    kind: Literal["scree"] = "scree"
+    method: Method
+    directions: str | tuple[tuple[Finite, ...], ...]
+    """The name of an earlier release of directions, or public ones: p rows of k numbers."""
+    nonincreasing: bool = False
+    """Report the nearest nonincreasing sequence; costs nothing."""
+
+    def stages(self, share: Budget, setting: Setting, components: int) -> tuple[PlannedStage, ...]:
+        """The method's stages, with a pair for every two rows."""
+        pairs = setting.rows // 2
+        d_in = min(setting.unit.rows_per_person, pairs)
+        return self.method.stages(share, pairs=pairs, components=components, d_in=d_in)
+
+    def make(
+        self,
+        input_domain: Domain,
+        input_metric: Metric,
+        *,
+        share: Budget,
+        unit: PrivacyUnit,
+        directions: Floats,
+    ) -> Measurement:
+        """See ``make_scree``."""
+        rows, _ = matrix_shape(input_domain, input_metric)
+        return make_scree(
+            input_domain,
+            input_metric,
+            method=self.method,
+            directions=directions,
+            pairing=draw_pairing(rows, 1),
+            share=share,
+            rows_per_person=unit.rows_per_person,
+        )
+
+    def released(self, answer: Estimate, share: Budget, setting: Setting) -> ReleasedScree:
+        """The eigenvalues after post-processing, and what the raw values were."""
+        values = nonnegative(answer.values)
+        if self.nonincreasing:
+            values = nonincreasing(values)
+        return ReleasedScree(
+            name=self.name,
+            method=self.method.kind,
+            directions=self.directions if isinstance(self.directions, str) else "given",
+            values=tuple(values),
+            proportions=tuple(proportions_of_variance(values)),
+            raw=tuple(answer.values),
+            noise_scales=tuple(answer.noise_scales),
+            lower=tuple(answer.lower),
+            upper=tuple(answer.upper),
+            warnings=answer.warnings,
+        )
+
+
+def make_scree(
+    input_domain: Domain,
+    input_metric: Metric,
+    *,
+    method: Method,
+    directions: npt.ArrayLike,
+    pairing: Pairing,
+    share: Budget,
+    rows_per_person: int,
+) -> Measurement:
+    """Private eigenvalues along public or released directions.
+
+    ==================  ==================================================
+    input domain        matrices, n rows by p columns
+    input metric        Hamming distance over rows
+    output              Estimate, k values in squared data units
+    output measure      approximate differential privacy
+    privacy map         the method's, at the pairs that d rows can change
+    cost                n p k and the method's
+    ==================  ==================================================
+
+    Proof: a chain. Projection is stable row by row; d rows are in at most degree d pairs; the
+    method's proof is in its file.
+
+    Raises:
+        ValueError: as the parts of the chain.
+    """
+    pairs_of_rows = make_projection(
+        input_domain, input_metric, directions=directions
+    ) >> then_half_squared_differences(pairing=pairing)
+    chain: Measurement = pairs_of_rows >> method.make(
+        pairs_of_rows.output_domain,
+        pairs_of_rows.output_metric,
+        share=share,
+        d_in=pairs_of_rows.map(rows_per_person),
+    )
+    return chain
+
+
+then_scree: Any = to_then(make_scree)

@@ -1,0 +1,23 @@
+"""What can go wrong above the accountant. Every message holds public facts only."""
+
+from __future__ import annotations
+
+
+class DppcaError(Exception):
+    """The base of this package's errors."""
+
+
+class InvalidPlan(DppcaError, ValueError):
+    """A plan that cannot run on a table of this shape."""
+
+
+class UnusableTable(DppcaError, ValueError):
+    """A table that does not fit its declared schema; decided at the holder, before any charge."""
+
+
+class ReleaseFailed(DppcaError):
+    """A measurement that stopped after its charge; the charge stays."""
+
+
+class PriceMismatch(DppcaError):
+    """A measurement whose own privacy map exceeds its planned charge: a bug, stopped in time."""

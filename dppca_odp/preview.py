@@ -1,0 +1,78 @@
+"""What a plan will cost, stage by stage, before any data is seen."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from accountant.amounts import show_delta_up, show_up
+from accountant.losses import ApproximateLoss, GaussianLoss, Loss
+from accountant.specs import Budget, PrivacyUnit, Stage
+
+
+class PreviewStage(BaseModel):
+    """One line of the table."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stage: Stage
+    noise_scale: float | None
+    """The noise parameter, where it is public."""
+    noise: str
+    """What it measures."""
+
+
+class Preview(BaseModel):
+    """The stages of a plan on a table of public shape."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    budget: Budget
+    unit: PrivacyUnit
+    rows: int
+    columns: int
+    stages: tuple[PreviewStage, ...]
+
+    def __rich__(self) -> RenderableType:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("stage")
+        table.add_column("epsilon", justify="right")
+        table.add_column("delta", justify="right")
+        table.add_column("loss", justify="right")
+        table.add_column("noise scale", justify="right")
+        notes: list[str] = []
+        for line in self.stages:
+            budget = line.stage.budget
+            mark = f"({len(notes) + 1})"
+            notes.append(f"{mark} {line.stage.name}: {line.noise}.")
+            scale = "" if line.noise_scale is None else f"{line.noise_scale:.4g} "
+            table.add_row(
+                line.stage.name,
+                show_up(budget.epsilon),
+                show_delta_up(budget.delta),
+                ", ".join(show_loss(loss) for loss in line.stage.losses),
+                scale + mark,
+            )
+        table.add_section()
+        table.add_row("total", show_up(self.budget.epsilon), show_delta_up(self.budget.delta))
+        shape = f"{self.rows} rows by {self.columns} columns; protects {self.unit}."
+        return Group(Text(shape), table, *(Text(note, style="dim") for note in notes))
+
+    def __str__(self) -> str:
+        console = Console(width=100, no_color=True)
+        with console.capture() as captured:
+            console.print(self)
+        return captured.get()
+
+
+def show_loss(loss: Loss) -> str:
+    """A loss in a few characters, rounded up."""
+    times = f"{loss.count} x " if loss.count > 1 else ""
+    if isinstance(loss, GaussianLoss):
+        return f"{times}mu {show_up(loss.mu)}"
+    if isinstance(loss, ApproximateLoss):
+        return f"{times}({show_up(loss.epsilon)}, {show_delta_up(loss.delta)})"
+    return f"{times}epsilon {show_up(loss.epsilon)}"

@@ -1,0 +1,1 @@
+"""The pieces that releases are made of, each with its proof."""

@@ -1,0 +1,232 @@
+"""Pairs of rows: half squared differences along directions, whose mean is a variance.
+
+For independent rows ``(v . (x_a - x_b))^2 / 2`` has mean ``v' Sigma v``: no centring is needed.
+Two ways to pair, both on a random order that does not depend on the data:
+
+* degree 1, *disjoint*: positions (0, 1), (2, 3), ...; each row is in at most one pair, and one
+  row is idle when their number is odd.
+* even degree d, a *ring*: position i with the next d/2 positions; each row is in exactly d pairs.
+
+Source: eigenvalues document, section 1; the ring is ours. A changed row changes at most
+``degree`` pairs, so a mean over pairs moves by the same 2/n for every ring: a ring costs no
+privacy and removes most of the variance that comes from pairing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import opendp.prelude as dp
+from opendp.mod import Domain, Metric, Transformation
+
+from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
+
+Floats = npt.NDArray[np.float64]
+
+#: Rows without public bounds are held inside this, so that no later step can overflow.
+LARGEST_VALUE = 1e100
+BLOCK_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Which rows meet: a public fact, drawn without looking at the data."""
+
+    rows: int
+    degree: int
+    order: npt.NDArray[np.intp] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.rows < 2:
+            raise ValueError(f"rows must be at least 2; got {self.rows}. A pair needs two rows.")
+        ring = self.degree >= 2 and self.degree % 2 == 0 and self.degree <= self.rows - 1
+        if self.degree != 1 and not ring:
+            raise ValueError(
+                f"degree must be 1, or even and at most rows - 1; got {self.degree} for "
+                f"{self.rows} rows. Use ring_degree(rows, degree) to fit it."
+            )
+        if not np.array_equal(np.sort(self.order), np.arange(self.rows)):
+            raise ValueError("order must be a permutation of the row positions.")
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs."""
+        return self.rows // 2 if self.degree == 1 else self.rows * self.degree // 2
+
+    def differences(self, values: Floats) -> Iterator[Floats]:
+        """Differences of held paired rows, a block at a time, always in the same order."""
+        reach = self.degree // 2
+        used = self.rows if reach else 2 * self.pairs
+        for start in range(0, used, BLOCK_ROWS):
+            stop = min(start + BLOCK_ROWS, used)
+            positions = np.arange(start, stop + reach) % self.rows
+            local = hold(values[self.order[positions]])
+            if not reach:
+                yield local[0::2] - local[1::2]
+            for step in range(1, reach + 1):
+                yield local[: stop - start] - local[step : step + stop - start]
+
+
+def hold(values: Floats) -> Floats:
+    """NaN as 0, everything within +-1e100: an answer for every float, and no overflow later."""
+    held = np.nan_to_num(values, nan=0.0, posinf=LARGEST_VALUE, neginf=-LARGEST_VALUE)
+    return np.clip(held, -LARGEST_VALUE, LARGEST_VALUE, out=held)
+
+
+def check_shape(table: Floats, rows: int, columns: int) -> None:
+    """Refuse a table of another shape than the public one."""
+    if np.shape(table) != (rows, columns):
+        raise ValueError(f"the table must be {rows} by {columns}.")
+
+
+def ring_degree(rows: int, degree: int) -> int:
+    """The largest even degree, at most ``degree``, that a ring of ``rows`` rows allows."""
+    if rows < 3:
+        raise ValueError(f"rows must be at least 3 for a ring; got {rows}. Use disjoint pairs.")
+    if degree < 2 or degree % 2:
+        raise ValueError(f"degree must be even and at least 2; got {degree}.")
+    return min(degree, (rows - 1) // 2 * 2)
+
+
+def draw_pairing(rows: int, degree: int) -> Pairing:
+    """A pairing on a fresh random order.
+
+    The order makes disjoint pairs unbiased on sorted tables; privacy does not rest on it.
+    """
+    return Pairing(rows, degree, np.random.default_rng().permutation(rows))
+
+
+def make_projection(
+    input_domain: Domain, input_metric: Metric, *, directions: npt.ArrayLike
+) -> Transformation:
+    """Coordinates of every row along public or released directions.
+
+    ==================  ==================================================
+    input domain        matrices, n rows by p columns
+    input metric        Hamming distance over rows
+    output domain       matrices, n by k
+    output metric       Hamming distance over rows
+    stability map       d -> d
+    cost                n p k
+    ==================  ==================================================
+
+    Proof: row i of the output is a function of row i of the input.
+    NaN counts as 0 and values are held within +-1e100, so that every float is answered for.
+
+    Source: eigenvalues document, section 1 (Y = X V).
+
+    Raises:
+        ValueError: directions are not p by k finite numbers with 1 <= k <= p.
+
+    >>> t = make_projection(matrix_domain(4, 2), rows_metric(), directions=[[1.0], [0.0]])
+    >>> t.map(3)
+    3
+    """
+    rows, columns = matrix_shape(input_domain, input_metric)
+    loadings = np.asarray(directions, dtype=np.float64)
+    if loadings.ndim != 2 or loadings.shape[0] != columns or not 1 <= loadings.shape[1] <= columns:
+        raise ValueError(
+            f"directions must have one row per column ({columns}) and 1 to {columns} columns; "
+            f"got shape {loadings.shape}."
+        )
+    if not np.isfinite(loadings).all():
+        raise ValueError("directions must be finite.")
+
+    def project(table: Floats) -> Floats:
+        check_shape(table, rows, columns)
+        coordinates = np.empty((rows, loadings.shape[1]))
+        for start in range(0, rows, BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            np.matmul(hold(table[block]), loadings, out=coordinates[block])
+        return coordinates
+
+    return dp.t.make_user_transformation(
+        input_domain,
+        input_metric,
+        matrix_domain(rows, loadings.shape[1]),
+        rows_metric(),
+        project,
+        lambda d_in: d_in,
+    )
+
+
+def make_half_squared_differences(
+    input_domain: Domain, input_metric: Metric, *, pairing: Pairing
+) -> Transformation:
+    """Half squared differences of paired rows, column by column.
+
+    ==================  ==================================================
+    input domain        matrices, n by k (coordinates along directions)
+    input metric        Hamming distance over rows
+    output domain       matrices, N pairs by k, nonnegative
+    output metric       Hamming distance over pairs
+    stability map       d -> min(degree d, N)
+    units               squared data units
+    cost                N k
+    ==================  ==================================================
+
+    Proof: each row is in at most ``degree`` pairs, so d rows touch at most degree d of them; a
+    pair with two changed rows counts once. The pairing does not depend on the data.
+
+    Source: eigenvalues document, section 1 (w).
+
+    Raises:
+        ValueError: the pairing is for another number of rows.
+    """
+    rows, columns = matrix_shape(input_domain, input_metric)
+    if pairing.rows != rows:
+        raise ValueError(f"pairing must be for {rows} rows; got {pairing.rows}.")
+    pairs = pairing.pairs
+
+    def pair(coordinates: Floats) -> Floats:
+        halves = np.empty((pairs, columns))
+        done = 0
+        for difference in pairing.differences(coordinates):
+            block = halves[done : done + len(difference)]
+            np.multiply(difference, difference, out=block)
+            block *= 0.5
+            done += len(difference)
+        return halves
+
+    return dp.t.make_user_transformation(
+        input_domain,
+        input_metric,
+        matrix_domain(pairs, columns),
+        rows_metric(),
+        pair,
+        lambda d_in: min(pairing.degree * d_in, pairs),
+    )
+
+
+def make_part_of_pairs(
+    input_domain: Domain, input_metric: Metric, *, start: int, stop: int
+) -> Transformation:
+    """The pairs at positions start to stop (exclusive): d -> min(d, stop - start).
+
+    Source: eigenvalues document, section 3.1 (disjoint rows for quantiles and mean). Positions
+    are public, the order is random already.
+
+    Raises:
+        ValueError: the positions are not an interval of the pairs.
+    """
+    pairs, columns = matrix_shape(input_domain, input_metric)
+    if not 0 <= start < stop <= pairs:
+        raise ValueError(f"start and stop must mark a part of 0 to {pairs}; got {start}, {stop}.")
+
+    return dp.t.make_user_transformation(
+        input_domain,
+        input_metric,
+        matrix_domain(stop - start, columns),
+        rows_metric(),
+        lambda pairs_matrix: pairs_matrix[start:stop],
+        lambda d_in: min(d_in, stop - start),
+    )
+
+
+then_projection: Any = to_then(make_projection)
+then_half_squared_differences: Any = to_then(make_half_squared_differences)
+then_part_of_pairs: Any = to_then(make_part_of_pairs)

@@ -1,0 +1,165 @@
+"""An unbounded quantile: a search up a geometric grid, with noise on the target and the counts.
+
+Source: Durfee (2023), Unbounded differentially private quantile and maximum estimation, in the
+form of Algorithm 2 of the source. Differences: integer (geometric) noise instead of exponential,
+which costs the same; the grid's unit and number of steps are public parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Annotated, Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import opendp.prelude as dp
+from opendp.mod import Domain, Measurement, Metric
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from accountant.amounts import float_above
+from dppca_odp.spaces import matrix_shape, pure, to_then
+
+Floats = npt.NDArray[np.float64]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+DRAWS_AT_ONCE = 512
+
+
+class SearchGrid(BaseModel):
+    """The public candidates t_i = lower + unit (beta^i - 1), i = 1..steps."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lower: Finite = 0.0
+    unit: Annotated[Finite, Field(gt=0)] = 1.0
+    beta: Annotated[Finite, Field(gt=1)] = 1.001
+    steps: Annotated[int, Field(ge=1, le=1_000_000)] = 5000
+
+    def points(self) -> Floats:
+        """The candidates, increasing."""
+        with np.errstate(over="ignore"):
+            powers = np.expm1(np.arange(1, self.steps + 1) * np.log(self.beta))
+            return np.asarray(self.lower + self.unit * powers)
+
+    @model_validator(mode="after")
+    def _points_are_usable(self) -> Self:
+        points = self.points()
+        if not np.isfinite(points[-1]):
+            raise ValueError("beta and steps must keep the grid finite. Lower one of them.")
+        if (np.diff(points, prepend=self.lower) <= 0).any():
+            raise ValueError("beta and unit must give increasing grid points. Raise one of them.")
+        return self
+
+
+class Quantile(NamedTuple):
+    """What a search answers: a grid point, and whether the search ran into the grid's end."""
+
+    value: float
+    capped: bool
+
+
+def make_unbounded_quantile(
+    input_domain: Domain,
+    input_metric: Metric,
+    *,
+    column: int,
+    quantile: float,
+    points: npt.ArrayLike,
+    epsilon_target: float,
+    epsilon_counts: float,
+) -> Measurement:
+    """A grid point near a quantile of one column.
+
+    ==================  ==================================================
+    input domain        matrices, m pairs by k
+    input metric        Hamming distance over pairs
+    output              Quantile(value, capped)
+    output measure      pure differential privacy
+    privacy map         d -> d (epsilon_target + epsilon_counts), rounded up
+    units               those of the column
+    cost                m log(points), and at most one draw a point
+    ==================  ==================================================
+
+    ``points`` t_1 < t_2 < ... are public (``SearchGrid`` gives the source's).
+    With c_i the number of values strictly below t_i, G and G_i geometric of rates
+    ``epsilon_target`` and ``epsilon_counts``: the first i with c_i + G_i > q m + G. If none, the
+    last point, flagged.
+
+    Proof at d = 1: all counts move the same way, by at most 1. *Up*: to keep stopping at i,
+    raise the threshold noise by 1 (cost epsilon_target): earlier counts, up by at most 1, still
+    stay below, and G_i needs a shift of at most 1 (cost epsilon_counts). *Down*: keep G; earlier
+    counts only fall, G_i shifts by at most 1 (epsilon_counts). A NaN counts as above every
+    point: it is still one value, moving counts one way. d > 1:
+    group privacy over a path of d changes: two changes can move counts both ways.
+
+    Raises:
+        ValueError: a quantile outside (0, 1), a rate that is not positive, an unknown column,
+            points that are not finite and increasing.
+
+    >>> from dppca_odp.spaces import matrix_domain, rows_metric
+    >>> m = make_unbounded_quantile(matrix_domain(9, 1), rows_metric(), column=0, quantile=0.5,
+    ...     points=SearchGrid(beta=2, steps=9).points(), epsilon_target=0.5, epsilon_counts=0.5)
+    >>> round(m.map(2), 9)
+    2.0
+    """
+    pairs, columns = matrix_shape(input_domain, input_metric)
+    if not 0 <= column < columns:
+        raise ValueError(f"column must be between 0 and {columns - 1}; got {column}.")
+    if not 0 < quantile < 1:
+        raise ValueError(f"quantile must be between 0 and 1, exclusive; got {quantile}.")
+    candidates = np.asarray(points, dtype=np.float64)
+    if candidates.ndim != 1 or not len(candidates) or not np.isfinite(candidates).all():
+        raise ValueError("points must be a list of finite numbers.")
+    if (np.diff(candidates) <= 0).any():
+        raise ValueError("points must increase.")
+    target_noise, target_rate = _geometric(epsilon_target, "epsilon_target")
+    count_noise, count_rate = _geometric(epsilon_counts, "epsilon_counts")
+    rate = target_rate + count_rate
+
+    def search(values: Floats) -> Quantile:
+        counts = counts_below(values[:, column], candidates)
+        threshold = quantile * pairs + next(target_noise(1))
+        draws = count_noise(len(candidates))
+        for point, count, draw in zip(candidates, counts, draws, strict=True):
+            if count + draw > threshold:
+                return Quantile(float(point), capped=False)
+        return Quantile(float(candidates[-1]), capped=True)
+
+    return dp.m.make_user_measurement(
+        input_domain,
+        input_metric,
+        pure(),
+        search,
+        lambda d_in: float_above(min(d_in, pairs) * rate),
+    )
+
+
+def counts_below(values: Floats, points: Floats) -> list[int]:
+    """For each grid point, how many values lie strictly below it."""
+    first_above = np.searchsorted(points, values, side="right")
+    return [int(c) for c in np.bincount(first_above, minlength=len(points) + 1).cumsum()[:-1]]
+
+
+def _geometric(epsilon: float, name: str) -> tuple[Any, Fraction]:
+    """Draws from P(g) = (1 - r) r^g with r = exp(-1/scale), and the exact rate 1/scale.
+
+    OpenDP draws x with P(x) proportional to r^|x|. Folding x < 0 onto -x - 1 gives
+    r^g + r^(g+1) for g >= 0, which is geometric: no draw is thrown away.
+    """
+    if not 0 < epsilon < np.inf:
+        raise ValueError(f"{name} must be positive and finite; got {epsilon}.")
+    scale = float_above(1 / Fraction(epsilon))
+    laplace = dp.m.make_laplace(
+        dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l1_distance(T=dp.i64), scale=scale
+    )
+
+    def draw(number: int) -> Iterator[int]:
+        for start in range(0, number, DRAWS_AT_ONCE):
+            for noise in laplace([0] * min(DRAWS_AT_ONCE, number - start)):
+                yield noise if noise >= 0 else -noise - 1
+
+    return draw, 1 / Fraction(scale)
+
+
+then_unbounded_quantile: Any = to_then(make_unbounded_quantile)

@@ -1,0 +1,128 @@
+"""Sums of clamped values in integers, so that their sensitivity is exact.
+
+A value between its public or released limits becomes an integer between 0 and 2^32; integers
+add without rounding, in any order, block by block.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import opendp.prelude as dp
+from opendp.mod import Domain, Metric, Transformation
+
+from accountant.amounts import float_above
+from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
+
+Floats = npt.NDArray[np.float64]
+
+#: The full range of one value, in integer units.
+FULL_RANGE = 2**32
+#: More pairs than this could overflow a 64-bit sum.
+MOST_VALUES = 2**31
+BLOCK_ROWS = 65536
+
+
+def make_clamped_sum(
+    input_domain: Domain, input_metric: Metric, *, lower: npt.ArrayLike, upper: npt.ArrayLike
+) -> Transformation:
+    """Integer sums of the columns, each value clamped to [lower, upper] of its column.
+
+    ==================  ==================================================
+    input domain        matrices, N pairs by k
+    input metric        Hamming distance over pairs
+    output domain       k integers, each in 0 .. N 2^32
+    output metric       Euclidean distance
+    stability map       d -> d sqrt(a) 2^32, rounded up; a = columns with upper > lower
+    units               2^-32 of the column's range, counted from ``lower``
+    cost                N k
+    ==================  ==================================================
+
+    Proof: each pair adds to column l an integer in [0, B_l], a function of that pair alone, with
+    B_l = 2^32, or 0 where upper = lower. A changed pair moves the sums by at most B_l in column
+    l, by sqrt(sum B_l^2) in Euclidean norm; d pairs by d times that. NaN counts as ``lower``.
+
+    The same 2^32 for every range makes the noise of column l proportional to its range: the
+    allocation of the source (sigma_l = sqrt(k) Delta_l / mu). A column without range is its
+    limit: it takes no part.
+
+    Raises:
+        ValueError: limits that are not finite, not in order, or not one per column; 2^31 pairs.
+
+    >>> from dppca_odp.spaces import matrix_domain, rows_metric
+    >>> t = make_clamped_sum(matrix_domain(9, 4), rows_metric(), lower=0.0, upper=[5, 5, 5, 5])
+    >>> t.map(1) == 2 * 2**32
+    True
+    """
+    pairs, columns = matrix_shape(input_domain, input_metric)
+    if pairs >= MOST_VALUES:
+        raise ValueError(f"input_domain must have fewer than 2^31 pairs; got {pairs}.")
+    low, high = limits(lower, upper, columns)
+    active = high > low
+    width = np.where(active, high - low, 1.0)
+
+    def clamped_sum(values: Floats) -> list[int]:
+        total = np.zeros(columns, dtype=np.int64)
+        for start in range(0, len(values), BLOCK_ROWS):
+            block = np.fmin(np.fmax(values[start : start + BLOCK_ROWS], low), high)
+            units = np.rint((block - low) / width * FULL_RANGE)
+            total += np.clip(units, 0, FULL_RANGE).astype(np.int64).sum(axis=0)
+        return [int(value) for value in np.where(active, total, 0)]
+
+    return dp.t.make_user_transformation(
+        input_domain,
+        input_metric,
+        integers_domain(columns),
+        integers_metric(),
+        clamped_sum,
+        lambda d_in: sum_sensitivity(int(active.sum()), min(d_in, pairs)),
+    )
+
+
+def sum_sensitivity(columns: int, d_in: int) -> float:
+    """d sqrt(columns) 2^32, rounded up: how far d changed pairs can move the integer sums."""
+    squared = columns << 128
+    root = math.isqrt(squared)
+    exact = root if root * root == squared else root + 1
+    return float_above(Fraction(d_in * exact, FULL_RANGE))
+
+
+def decode_means(
+    sums: list[int], *, lower: npt.ArrayLike, upper: npt.ArrayLike, pairs: int
+) -> Floats:
+    """Means in data units from (noisy) integer sums; no privacy cost."""
+    low, high = limits(lower, upper, len(sums))
+    share = np.array([total / (pairs * FULL_RANGE) for total in sums])
+    return np.asarray(low + (high - low) * share)
+
+
+def decode_noise(
+    scale: float, *, lower: npt.ArrayLike, upper: npt.ArrayLike, pairs: int, columns: int
+) -> Floats:
+    """The standard deviation in data units of a mean whose integer sum has noise ``scale``."""
+    low, high = limits(lower, upper, columns)
+    return (high - low) * (scale / (pairs * FULL_RANGE))
+
+
+def limits(lower: npt.ArrayLike, upper: npt.ArrayLike, columns: int) -> tuple[Floats, Floats]:
+    """Both limits as one finite number per column, in order."""
+    try:
+        low = np.broadcast_to(np.asarray(lower, dtype=np.float64), (columns,))
+        high = np.broadcast_to(np.asarray(upper, dtype=np.float64), (columns,))
+    except ValueError:
+        raise ValueError(
+            f"lower and upper must be one number, or one for each of {columns} columns."
+        ) from None
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isfinite(high - low).all():
+            raise ValueError("lower and upper must be finite, and so must their difference.")
+    if (low > high).any():
+        raise ValueError("lower must not be above upper.")
+    return low, high
+
+
+then_clamped_sum: Any = to_then(make_clamped_sum)

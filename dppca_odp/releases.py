@@ -1,0 +1,134 @@
+"""What leaves: released values, their cost, where they came from. No data."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from accountant.specs import Budget, PrivacyUnit, Stage
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ReleasedDirections(_Record):
+    """Private directions."""
+
+    kind: Literal["directions"] = "directions"
+    name: str
+    vectors: tuple[tuple[float, ...], ...]
+    """p rows, one for each column of the table, of k numbers; columns are orthonormal."""
+    noise_scale: float
+    """Standard deviation on the diagonal of the mean matrix."""
+
+
+class ReleasedScree(_Record):
+    """Private eigenvalues along k directions."""
+
+    kind: Literal["scree"] = "scree"
+    name: str
+    method: str
+    directions: str
+    """The release of directions they belong to, or "given"."""
+    values: tuple[float, ...]
+    """Nonnegative (and nonincreasing, if asked): what to report."""
+    proportions: tuple[float, ...]
+    """Shares among the k reported components."""
+    raw: tuple[float, ...]
+    """Before post-processing."""
+    noise_scales: tuple[float, ...]
+    """Standard deviation of the last Gaussian noise in each raw value."""
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    """The range each mean was taken over."""
+    warnings: tuple[str, ...]
+
+
+Released = Annotated[ReleasedDirections | ReleasedScree, Field(discriminator="kind")]
+
+
+class Release(_Record):
+    """Everything that one run of a plan let out of a table."""
+
+    data_set: str
+    release_key: str
+    plan_hash: str
+    time: datetime
+    budget: Budget
+    unit: PrivacyUnit
+    rows: int
+    columns: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    """The stages as they were charged, each named after its release."""
+    results: tuple[Released, ...]
+    versions: dict[str, str]
+    stored: Annotated[bool, Field(exclude=True)] = False
+    """Whether it came from the ledger, at no cost, instead of a new measurement."""
+
+    def __getitem__(self, name: str) -> ReleasedDirections | ReleasedScree:
+        for result in self.results:
+            if result.name == name:
+                return result
+        names = ", ".join(result.name for result in self.results)
+        raise KeyError(f"name must be one of {names}; got {name}.")
+
+    @property
+    def screes(self) -> tuple[ReleasedScree, ...]:
+        """The eigenvalue releases, in the plan's order."""
+        return tuple(r for r in self.results if isinstance(r, ReleasedScree))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the analyst should know, release by release."""
+        return tuple(f"{scree.name}: {text}" for scree in self.screes for text in scree.warnings)
+
+    def __rich__(self) -> RenderableType:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+        table.add_column("eigenvalues")
+        table.add_column("component", justify="right")
+        table.add_column("variance", justify="right")
+        table.add_column("noise (sd)", justify="right")
+        table.add_column("share of the k", justify="right")
+        for scree in self.screes:
+            lines = zip(scree.values, scree.noise_scales, scree.proportions, strict=True)
+            for number, (value, noise, share) in enumerate(lines, start=1):
+                name = scree.name if number == 1 else ""
+                table.add_row(name, str(number), f"{value:.4g}", f"{noise:.2g}", f"{share:.1%}")
+            table.add_section()
+        directions = [r for r in self.results if isinstance(r, ReleasedDirections)]
+        loadings = [_loadings(result, self.columns) for result in directions]
+        notes = [Text(f"note: {warning}", style="dim") for warning in self.warnings]
+        return Group(*([table] if self.screes else []), *loadings, *notes)
+
+    def __str__(self) -> str:
+        shown = Console(width=100, no_color=True)
+        with shown.capture() as captured:
+            shown.print(self)
+        return captured.get()
+
+    def write(self, path: str | Path) -> None:
+        """Write JSON that ``read`` understands."""
+        Path(path).write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read what ``write`` wrote."""
+        return cls.model_validate_json(Path(path).read_text(encoding="utf-8"))
+
+
+def _loadings(result: ReleasedDirections, columns: tuple[str, ...]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(result.name)
+    for number in range(1, len(result.vectors[0]) + 1):
+        table.add_column(f"component {number}", justify="right")
+    for column, row in zip(columns, result.vectors, strict=True):
+        table.add_row(column, *(f"{value:+.2f}" for value in row))
+    return table

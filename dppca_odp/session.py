@@ -1,0 +1,104 @@
+"""One paid measurement: authorise, start, measure, store, in this order.
+
+The charge is durable before the data is touched. Whatever stops the measurement, its charge
+stays, and the error that leaves tells public facts only.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any
+
+from opendp.mod import Measurement
+
+from accountant import Accountant, Charge, StoredRelease
+from accountant.specs import Budget
+from dppca_odp.errors import PriceMismatch, ReleaseFailed
+
+#: OpenDP's queryables answer one query at a time.
+_one_at_a_time = threading.Lock()
+
+
+def check_price(measurement: Measurement, d_in: int, planned: Budget) -> None:
+    """Compare a measurement's own privacy map with the planned charge, exactly.
+
+    Raises:
+        PriceMismatch: the map says more, in either coordinate.
+    """
+    epsilon, delta = measurement.map(d_in)
+    if Fraction(epsilon) > planned.epsilon or Fraction(delta) > planned.delta:
+        raise PriceMismatch(
+            f"the measurement's privacy map must be at most its charge, {planned}; got epsilon "
+            f"{epsilon!r} and delta {delta!r}. Nothing was charged: please report this bug."
+        )
+
+
+def release_paid(
+    accountant: Accountant,
+    charge: Charge,
+    *,
+    measurement: Measurement,
+    table: Any,
+    columns: tuple[str, ...],
+    fresh: bool,
+    record: Callable[[Any, str], dict[str, Any]],
+) -> dict[str, Any] | StoredRelease:
+    """Charge, measure and store; or return what is stored under the key, at no cost.
+
+    ``record`` turns the measurement's answer and the release key into what is stored.
+
+    Raises:
+        BudgetExceeded, KeyConflict, TableMismatch: nothing was charged.
+        ReleaseFailed: the measurement stopped; its charge stays.
+    """
+    with interrupts_deferred():
+        granted = accountant.authorize(charge, rows=len(table), columns=columns, fresh=fresh)
+        if isinstance(granted, StoredRelease):
+            return granted
+        accountant.start(granted)
+        release = record(measure(measurement, table, granted.release_key), granted.release_key)
+        accountant.store(granted, release)
+        return release
+
+
+def measure(measurement: Measurement, table: Any, release_key: str) -> Any:
+    """Invoke a measurement; what it raises may quote data, so another error leaves.
+
+    Raises:
+        ReleaseFailed: it stopped.
+    """
+    try:
+        with _one_at_a_time:
+            return measurement(table)
+    except Exception as error:
+        kind = type(error).__name__
+    raise ReleaseFailed(
+        f"the measurement stopped ({kind}); its charge under key {release_key} stays. "
+        "Run again to pay for a new one."
+    )
+
+
+@contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Hold Ctrl-C until the block ends.
+
+    An interrupt inside a Python callback of OpenDP aborts the interpreter, and one after the
+    charge would waste it. Signals reach Python's main thread alone, so other threads need
+    nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seen: list[Any] = []
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, lambda number, frame: seen.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
+        if seen and callable(before):
+            before(*seen[-1])
