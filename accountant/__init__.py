@@ -1,6 +1,6 @@
 """A budget keeper for private releases: exact amounts, an append-only ledger, clear refusals."""
 
-from accountant.accountant import Accountant, Authorization, StoredRelease
+from accountant.accountant import Accountant
 from accountant.amounts import (
     Amount,
     float_above,
@@ -28,6 +28,7 @@ from accountant.errors import (
     UnitMismatch,
 )
 from accountant.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from accountant.keys import Authorization, StoredRelease
 from accountant.ledger import Ledger
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
 from accountant.specs import Budget, Charge, PrivacyUnit, Share, Split, Stage, TableFacts

@@ -6,46 +6,31 @@ import getpass
 import os
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accountant.books import Attempt, Book
+from accountant.books import Book
 from accountant.composition import BudgetExceeded, require_fit, require_spendable
 from accountant.entries import Entry, Grant, Refusal, Rejection, Started
 from accountant.errors import (
     AccountantError,
     GrantConflict,
     InvalidValue,
-    KeyConflict,
     NoGrant,
     TableMismatch,
     UnitMismatch,
 )
 from accountant.facts import check_name, in_one_line
+from accountant.keys import (
+    Authorization,
+    StoredRelease,
+    attempts_under,
+    check_key,
+    newest_release,
+)
 from accountant.ledger import Ledger, Transaction
 from accountant.specs import Budget, Charge, PrivacyUnit, Split, TableFacts
 from accountant.statements import Statement
-
-
-@dataclass(frozen=True, slots=True)
-class Authorization:
-    """A charge that is on disk. `repeated`: an earlier one under this key left no release."""
-
-    sequence: int
-    release_key: str
-    charge: Charge
-    repeated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRelease:
-    """A release that was paid for before."""
-
-    release_key: str
-    plan_hash: str
-    time: str
-    release: dict[str, Any]
 
 
 class Accountant:
@@ -53,9 +38,9 @@ class Accountant:
 
     def __init__(self, ledger: str | os.PathLike[str] | Ledger, *, data_set: str) -> None:
         if not isinstance(ledger, Ledger):
-            path = Path(ledger)
-            if path.parent.is_dir() and not path.exists():
-                raise _no_grant(path.absolute(), data_set)
+            path = Path(ledger).absolute()
+            if os.path.isdir(path.parent) and not os.path.exists(path):
+                raise _no_grant(path, data_set)
             ledger = Ledger(path)
         self.ledger = ledger
         self.data_set = data_set
@@ -155,8 +140,8 @@ class Accountant:
 
     def stored(self, key: str, plan_hash: str) -> StoredRelease | None:
         """The newest release under this key; KeyConflict if the key is another plan's."""
-        _check_key(key)
-        return _stored(_attempts(self._book(), key, plan_hash))
+        check_key(key)
+        return newest_release(attempts_under(self._book(), key, plan_hash))
 
     def authorize(
         self, charge: Charge, *, rows: int, columns: Iterable[str], fresh: bool = False
@@ -165,7 +150,7 @@ class Accountant:
 
         `fresh` pays again for a new release. So does a charge that left no release.
         """
-        _check_key(charge.release_key)
+        check_key(charge.release_key)
         require_spendable(charge.budget)
         table = _table(rows, columns)
         charge = charge.model_copy(update={"actor": charge.actor or _user()})
@@ -174,8 +159,8 @@ class Accountant:
             book = transaction.book(self.data_set)
             try:
                 _match_table(book, table)
-                attempts = _attempts(book, charge.release_key, charge.plan_hash)
-                stored = _stored(attempts)
+                attempts = attempts_under(book, charge.release_key, charge.plan_hash)
+                stored = newest_release(attempts)
                 if stored and not fresh:
                     return stored
                 require_fit(charge.budget, book.terms().budget, book.spent)
@@ -240,26 +225,6 @@ class Accountant:
         transaction.append(self.data_set, "rejection", Rejection(reason=reason, actor=_user()))
 
 
-def _attempts(book: Book, key: str, plan_hash: str) -> list[Attempt]:
-    attempts = book.attempts.get(key, [])
-    if attempts and attempts[0].charge.plan_hash != plan_hash:
-        raise KeyConflict(
-            f"release key must belong to one plan; got {key!r}, charged for another plan at entry "
-            f"{attempts[0].sequence}. Use another key, or the plan of that entry."
-        )
-    return attempts
-
-
-def _stored(attempts: list[Attempt]) -> StoredRelease | None:
-    for attempt in reversed(attempts):
-        if attempt.release is not None:
-            charge = attempt.charge
-            return StoredRelease(
-                charge.release_key, charge.plan_hash, attempt.time, attempt.release
-            )
-    return None
-
-
 def _match_table(book: Book, table: TableFacts) -> None:
     if book.table is None or book.table == table:
         return
@@ -272,15 +237,6 @@ def _match_table(book: Book, table: TableFacts) -> None:
 def _table(rows: int, columns: Iterable[str]) -> TableFacts:
     with in_one_line():
         return TableFacts(rows=rows, columns=tuple(columns))
-
-
-def _check_key(key: str) -> None:
-    check_name(key, "release_key")
-    if "#" in key:
-        raise InvalidValue(
-            f"release_key must not contain '#', which numbers repeated releases; got {key!r}. "
-            "Leave it out."
-        )
 
 
 def _no_grant(path: Path, data_set: str) -> NoGrant:

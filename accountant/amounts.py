@@ -97,7 +97,7 @@ def _validate(value: object, info: ValidationInfo) -> Fraction:
 Amount = Annotated[
     Fraction,
     PlainValidator(_validate),
-    PlainSerializer(to_text, return_type=str, when_used="json"),
+    PlainSerializer(to_text, return_type=str),
     WithJsonSchema(
         {
             "type": ["string", "integer"],

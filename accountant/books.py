@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from functools import lru_cache
+from typing import Any, Literal, TypeVar, cast
 
 from accountant.composition import NOTHING, require_spendable, shortfall
 from accountant.entries import Entry, Grant, Refusal, Rejection, Started, canonical_json
@@ -80,7 +81,7 @@ class Book:
                     _read(entry, Started)
                     self._advance(entry, "charged", "started")
                 case "release":
-                    self._advance(entry, "started", "released", _document(entry))
+                    self._advance(entry, "started", "released", _document(entry.body, "release"))
                 case "refusal":
                     self._add_refusal(entry, _read(entry, Refusal))
                 case "rejection":
@@ -120,11 +121,11 @@ class Book:
         attempt = Attempt(entry.sequence, entry.time, charge)
         earlier.append(attempt)
         self.by_key[charge.release_key] = attempt
-        if not charge.budget.fits_within(self.remaining()):
-            raise RuleError(f"the charge exceeds what remained, {self.remaining()}")
-        spent = self.spent + charge.budget
-        self.terms().budget - spent  # both sums must stay writable
-        self.spent = spent
+        remaining = self.remaining()
+        if not charge.budget.fits_within(remaining):
+            raise RuleError(f"the charge exceeds what remained, {remaining.show_down()}")
+        _ = remaining - charge.budget  # this remainder, too, must have a bearable number of digits
+        self.spent += charge.budget
 
     def _advance(
         self, entry: Entry, before: State, after: State, release: dict[str, Any] | None = None
@@ -149,26 +150,32 @@ class Book:
         self.refusals.append((entry, refusal))
 
 
-def _document(entry: Entry) -> dict[str, Any]:
+def _document(body: str, kind: str) -> dict[str, Any]:
     try:
-        document = json.loads(entry.body)
-        canonical = canonical_json(document) == entry.body
+        document = json.loads(body)
+        canonical = canonical_json(document) == body
     except (TypeError, ValueError, RecursionError):
         raise RuleError("the body is not JSON") from None
     if not isinstance(document, dict) or not canonical:
-        raise RuleError("the body is not a canonical JSON object")
+        raise RuleError(f"the body is not written as a {kind} is")
     return document
 
 
-def _read(entry: Entry, model: type[AnyFact]) -> AnyFact:
-    document = _document(entry)
+@lru_cache(maxsize=10_000)
+def _fact(body: str, kind: str, model: type[Fact]) -> Fact:
+    document = _document(body, kind)
     try:
         fact = model.model_validate(document)
     except ValueError:
-        raise RuleError(f"the body is not a valid {entry.kind}") from None
-    if canonical_json(fact.model_dump(mode="json")) != entry.body:
-        raise RuleError(f"the body is not written as a {entry.kind} is")
+        raise RuleError(f"the body is not a valid {kind}") from None
+    if canonical_json(fact.model_dump(mode="json")) != body:
+        raise RuleError(f"the body is not written as a {kind} is")
     return fact
+
+
+def _read(entry: Entry, model: type[AnyFact]) -> AnyFact:
+    """The body of the entry. Facts are frozen and depend on the text alone: each is read once."""
+    return cast(AnyFact, _fact(entry.body, entry.kind, model))
 
 
 def _require_no_key(entry: Entry) -> None:

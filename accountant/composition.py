@@ -11,7 +11,7 @@ from accountant.specs import Budget
 NOTHING = Budget.of(0, 0)
 
 
-class BudgetExceeded(AccountantError):  # noqa: N818 (named as its siblings in errors)
+class BudgetExceeded(AccountantError):
     """A request that does not fit in what remains. Nothing was charged."""
 
     def __init__(self, asked: Budget, granted: Budget, spent: Budget) -> None:

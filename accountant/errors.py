@@ -1,4 +1,3 @@
-# ruff: noqa: N818 (a refusal is named by what happened, not by the word Error)
 """What can go wrong, in words that say what to do.
 
 Every message reads: `<parameter> must <condition>; got <value>. <One thing to do>.`

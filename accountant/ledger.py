@@ -28,10 +28,10 @@ from accountant.entries import Entry, seal
 from accountant.errors import LedgerUnreadable, OutOfOrder
 from accountant.facts import Fact
 
-_METADATA = MetaData()
+METADATA = MetaData()
 _ENTRIES = Table(
     "entries",
-    _METADATA,
+    METADATA,
     Column("sequence", Integer, primary_key=True, autoincrement=False),
     Column("data_set", Text, nullable=False),
     Column("kind", Text, nullable=False),
@@ -96,9 +96,9 @@ class Ledger:
     def create(cls, path: str | os.PathLike[str]) -> Ledger:
         """The ledger at this path, made empty if nothing is there."""
         path = Path(path).absolute()
-        if not path.exists() and path.parent.is_dir():
-            with sqlite.in_plain_words(path):
-                sqlite.create_file(path, _METADATA)
+        with sqlite.in_plain_words(path):
+            if path.parent.is_dir() and not path.exists():
+                sqlite.create_file(path, METADATA)
         return cls(path)
 
     def __repr__(self) -> str:
