@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from accountant.accountant import Accountant
 from accountant.audit import verify
 from accountant.errors import AccountantError
 from accountant.ledger import Ledger, read_entries
+from accountant.scripts import leave, run_script
 from accountant.specs import Budget, PrivacyUnit
 
 app = typer.Typer(
@@ -96,10 +96,9 @@ def verify_ledger(ledger: LedgerPath, as_json: AsJson = False) -> None:
 def main() -> None:
     """Run the script. Errors are one line on stderr and exit status 2."""
     try:
-        app(prog_name="accountant")
+        run_script(app, "accountant")
     except AccountantError as error:
-        typer.echo(f"accountant: {error}", err=True)
-        sys.exit(2)
+        leave("accountant", 2, str(error))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""What one mechanism costs at the privacy unit. A loss is a fact; a rule interprets it."""
+"""What one mechanism costs at the privacy unit. A loss is a fact; a rule interprets it.
+
+Printed, a loss is rounded up.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from accountant.amounts import Amount, show_up
+from accountant.amounts import Amount, show_delta_up, show_up
 from accountant.errors import InvalidAmount
 from accountant.facts import Count, Fact
 
@@ -28,6 +31,9 @@ class PureLoss(Fact):
     epsilon: Amount
     count: Count = 1
 
+    def __str__(self) -> str:
+        return f"{_times(self.count)}pure {show_up(self.epsilon)}"
+
 
 class GaussianLoss(Fact):
     """Gaussian differential privacy with this mu (Dong, Roth and Su 2022), `count` times."""
@@ -35,6 +41,9 @@ class GaussianLoss(Fact):
     kind: Literal["gaussian"] = "gaussian"
     mu: Amount
     count: Count = 1
+
+    def __str__(self) -> str:
+        return f"{_times(self.count)}Gaussian mu {show_up(self.mu)}"
 
 
 class ApproximateLoss(Fact):
@@ -46,6 +55,14 @@ class ApproximateLoss(Fact):
     count: Count = 1
 
     _delta_below_one = field_validator("delta")(check_delta)
+
+    def __str__(self) -> str:
+        shown = f"({show_up(self.epsilon)}, {show_delta_up(self.delta)})"
+        return f"{_times(self.count)}{shown}"
+
+
+def _times(count: int) -> str:
+    return "" if count == 1 else f"{count} x "
 
 
 Loss = Annotated[PureLoss | GaussianLoss | ApproximateLoss, Field(discriminator="kind")]

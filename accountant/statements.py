@@ -13,7 +13,6 @@ from accountant.amounts import show_delta_down, show_delta_up, show_down, show_u
 from accountant.audit import Audit
 from accountant.books import Attempt, State
 from accountant.facts import Fact
-from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
 from accountant.specs import Budget, PrivacyUnit, Stage, TableFacts
 
 PUBLIC = (
@@ -132,6 +131,9 @@ class Statement(Fact):
         Console(file=paper, width=width, color_system=None).print(Group(*self._parts()))
         return "\n".join(line.rstrip() for line in paper.getvalue().splitlines())
 
+    def __str__(self) -> str:
+        return self.render()
+
     def _parts(self) -> Iterator[RenderableType]:
         yield Text(f"DATA SET {self.data_set}")
         yield Text(f"\n{self.guarantee}\n{self.public}\n{self.trust}\n")
@@ -171,7 +173,7 @@ class Statement(Fact):
                     Text(f"   {stage.name}"),
                     show_up(stage.budget.epsilon),
                     show_delta_up(stage.budget.delta),
-                    Text(", ".join(_loss(loss) for loss in stage.losses)),
+                    Text(", ".join(str(loss) for loss in stage.losses)),
                 )
         return table
 
@@ -212,17 +214,6 @@ def _guarantee(granted: Budget, unit: PrivacyUnit) -> str:
         "probability of any result of all releases together would change by at most a factor of "
         f"e^{show_up(granted.epsilon)} plus {show_delta_up(granted.delta)}."
     )
-
-
-def _loss(loss: Loss) -> str:
-    times = "" if loss.count == 1 else f"{loss.count} x "
-    match loss:
-        case PureLoss():
-            return f"{times}pure {show_up(loss.epsilon)}"
-        case GaussianLoss():
-            return f"{times}Gaussian mu {show_up(loss.mu)}"
-        case ApproximateLoss():
-            return f"{times}({show_up(loss.epsilon)}, {show_delta_up(loss.delta)})"
 
 
 def _when(time: str, actor: str, purpose: str) -> str:

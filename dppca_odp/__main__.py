@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from pydantic import ValidationError
@@ -23,15 +23,19 @@ from accountant import (
     NoGrant,
     TableMismatch,
 )
+from accountant.scripts import INTERRUPTED, leave, run_script
 from dppca_odp.errors import DppcaError, InvalidPlan, UnusableTable
 from dppca_odp.plan import Plan
 from dppca_odp.plots import save_scree
 from dppca_odp.releases import Release
 
+NAME = "dppca-odp"
+
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     help="Private principal component analysis with a budget ledger.",
 )
 console = Console()
@@ -146,7 +150,7 @@ def make_writable(folder: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError:
-        _leave(2, f"out must be a folder that can be written; got {folder}. Choose another.")
+        leave(NAME, 2, f"out must be a folder that can be written; got {folder}. Choose another.")
 
 
 def write_release(release: Release, folder: Path) -> None:
@@ -162,26 +166,20 @@ def exit_status() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _leave(130, "interrupted; the ledger is complete.")
+        leave(NAME, INTERRUPTED, "interrupted; the ledger is complete.")
     except (BudgetExceeded, NoGrant) as error:
-        _leave(3, str(error))
+        leave(NAME, 3, str(error))
     except (UnusableTable, TableMismatch) as error:
-        _leave(4, str(error))
+        leave(NAME, 4, str(error))
     except (InvalidPlan, AccountantError) as error:
-        _leave(2, str(error))
+        leave(NAME, 2, str(error))
     except DppcaError as error:
-        _leave(1, str(error))
-
-
-def _leave(status: int, message: str) -> NoReturn:
-    line = " ".join(message.split())
-    typer.echo(f"dppca-odp: {line}", err=True)
-    raise typer.Exit(status)
+        leave(NAME, 1, str(error))
 
 
 def main() -> None:
     """The script ``dppca-odp``."""
-    app(prog_name="dppca-odp")
+    run_script(app, NAME)
 
 
 if __name__ == "__main__":

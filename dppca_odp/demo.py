@@ -27,7 +27,7 @@ from dppca_odp.tables import Column
 DATA_SET = "rand-hie"
 ROWS = 20_190
 UNIT = PrivacyUnit(rows_per_person=5)
-GRANT = Budget(epsilon="4", delta="1e-5")
+GRANT = Budget.of("4", "1e-5")
 
 COLUMNS = (
     Column(name="mdvis", lower=0, upper=100, scale=10),  # visits to a doctor
@@ -48,7 +48,7 @@ def _scree(name: str, method: Method) -> Scree:
 
 
 PLAN = Plan(
-    budget=Budget(epsilon="3", delta="5e-6"),
+    budget=Budget.of("3", "5e-6"),
     unit=UNIT,
     columns=COLUMNS,
     releases=(
@@ -60,7 +60,7 @@ PLAN = Plan(
 )
 
 TOO_MUCH = Plan(
-    budget=Budget(epsilon="2", delta="1e-6"),
+    budget=Budget.of("2", "1e-6"),
     unit=UNIT,
     columns=COLUMNS,
     releases=(Directions(name="directions", components=5),),

@@ -40,6 +40,8 @@ Integers = npt.NDArray[np.int64]
 UNIT_LENGTH = 2**20
 #: 2^40 * 2^13 = 2^53: sums of this many products are exact in float64.
 EXACT_PAIRS = 2**13
+#: Multiplications below which OpenBLAS keeps to one thread.
+SMALL_PRODUCT = 2**18
 #: Bits left for the sums; the noise needs the rest of 63.
 SUM_BITS = 56
 #: sqrt(2), rounded up.
@@ -142,6 +144,7 @@ def make_kendall_matrix(
     integers. Dropping b bits (floor) moves each of p^2 entries by less than a unit, p in norm.
 
     NaN counts as 0, values are held within +-1e100, equal rows give 0: every table is answered.
+    Source: the ``dppca`` package, whose sensitivity of all pairs, 4/n, is loose.
 
     Raises:
         ValueError: a pairing for another number of rows.
@@ -158,7 +161,7 @@ def make_kendall_matrix(
         for difference in pairing.differences(table):
             for start in range(0, len(difference), EXACT_PAIRS):
                 units = integer_directions(difference[start : start + EXACT_PAIRS])
-                block = (units.T @ units).astype(np.int64)
+                block = exact_products(units)
                 high += block >> 20
                 low += block & (2**20 - 1)
         return [int(entry) for entry in _join(high, low, shape.dropped_bits).ravel()]
@@ -185,6 +188,20 @@ def integer_directions(differences: Floats) -> Floats:
         at = np.abs(units[over]).argmax(axis=1)
         units[over, at] -= np.sign(units[over, at])
     return units
+
+
+def exact_products(units: Floats) -> Integers:
+    """Sum of u u' over at most 8192 rows, exactly.
+
+    Multiplied in slices too small for the linear algebra library to spread over threads, which
+    on few or busy cores costs several times what it gains.
+    """
+    columns = units.shape[1]
+    rows = max(64, SMALL_PRODUCT // columns**2)
+    padded = np.zeros((-(-len(units) // rows), rows, columns))
+    padded.reshape(-1, columns)[: len(units)] = units
+    products: Integers = (padded.transpose(0, 2, 1) @ padded).sum(axis=0).astype(np.int64)
+    return products
 
 
 def _join(high: Integers, low: Integers, dropped_bits: int) -> Integers:
@@ -219,6 +236,7 @@ def make_directions(
     Proof: one Gaussian on p^2 integers; (E + E')/2, eigenvectors and signs (the largest entry
     is positive) are post-processing. Noise on the mean matrix: sigma on the diagonal,
     sigma/sqrt(2) off it, sigma = 2 sqrt(2) d_in / (n mu) for a ring.
+    Source: the ``dppca`` package, dp_pc_dir.
 
     Raises:
         ValueError: components outside 1..p; a pairing for another table; no delta.

@@ -261,6 +261,7 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
     Proof: OpenDP's adaptive composition. Each release is built once before, on coordinate axes
     in place of directions that are not yet known, to read its map; its map does not depend on
     the directions, and the composition refuses a measurement whose map exceeds that.
+    Source: sequential composition, Dwork and Roth (2014), Theorem 3.16.
 
     Raises:
         ValueError: as the constructors of the releases.

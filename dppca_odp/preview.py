@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from accountant.amounts import show_delta_up, show_up
-from accountant.losses import ApproximateLoss, GaussianLoss, Loss
 from accountant.specs import Budget, PrivacyUnit, Stage
 
 
@@ -53,7 +52,7 @@ class Preview(BaseModel):
                 line.stage.name,
                 show_up(budget.epsilon),
                 show_delta_up(budget.delta),
-                ", ".join(show_loss(loss) for loss in line.stage.losses),
+                ", ".join(str(loss) for loss in line.stage.losses),
                 scale + mark,
             )
         table.add_section()
@@ -66,13 +65,3 @@ class Preview(BaseModel):
         with console.capture() as captured:
             console.print(self)
         return captured.get()
-
-
-def show_loss(loss: Loss) -> str:
-    """A loss in a few characters, rounded up."""
-    times = f"{loss.count} x " if loss.count > 1 else ""
-    if isinstance(loss, GaussianLoss):
-        return f"{times}mu {show_up(loss.mu)}"
-    if isinstance(loss, ApproximateLoss):
-        return f"{times}({show_up(loss.epsilon)}, {show_delta_up(loss.delta)})"
-    return f"{times}epsilon {show_up(loss.epsilon)}"

@@ -77,6 +77,7 @@ def make_clipped_mean(
 
     Proof: one Gaussian mean; w is never negative, so [0, C] clips nothing below.
     Noise: sqrt(k) d_in C / (m mu), the source's sigma_C at d_in = 1.
+    Source: eigenvalues document, section 2.
 
     Raises:
         ValueError: clipping bounds of another number than components; a share without delta.

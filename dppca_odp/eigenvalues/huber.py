@@ -158,6 +158,7 @@ def make_huber(
     steps that are mu-GDP together. A step needs the sum of psi_tau(w - theta), which is the sum
     of w clamped to [theta - tau, theta + tau], shifted by theta: released numbers.
     Noise of a step: 2 eta_0 tau_l d_in sqrt(kT) / (m mu).
+    Source: eigenvalues document, section 4.
 
     Raises:
         ValueError: fewer than 4 pairs (8 rows), more blocks than pairs of pairs, no delta.

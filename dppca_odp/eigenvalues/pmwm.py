@@ -129,6 +129,7 @@ def make_pmwm(
     mean whose limits are functions of their answers. Rows are used in both stages or split;
     a changed row is charged for both either way.
     Noise: sqrt(k) d_in (U_l - L_l) / (m_M mu).
+    Source: eigenvalues document, section 3.
 
     Raises:
         ValueError: too few pairs to split; a share without delta.

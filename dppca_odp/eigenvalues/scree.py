@@ -112,6 +112,7 @@ def make_scree(
 
     Proof: a chain. Projection is stable row by row; d rows are in at most degree d pairs; the
     method's proof is in its file.
+    Source: eigenvalues document, section 1.
 
     Raises:
         ValueError: as the parts of the chain.

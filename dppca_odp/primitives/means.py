@@ -51,6 +51,10 @@ def make_gaussian_mean(
     cost                N k
     ==================  ==================================================
 
+    Proof: a chain of a stable sum and our own Gaussian, calibrated to the share; reading integers
+    as means is post-processing.
+    Source: eigenvalues document, sections 2 and 3.3.
+
     Noise in column l: sqrt(a) d_in (upper_l - lower_l) / (N mu), a = columns with a range. A
     column without range is its limit, exactly, and takes no noise.
 

@@ -88,6 +88,8 @@ def make_gaussian(
 
     Proof: the module's text; OpenDP proves rho = d^2 / (2 scale^2).
 
+    Source: eigenvalues document, section 2 (Gaussian-DP calibration).
+
     Raises:
         ValueError: a scale below 2^30, a delta outside (0, 1), a domain of unknown size.
 
@@ -136,7 +138,8 @@ def make_gaussian_steps(
     Proof: OpenDP's adaptive composition adds the zCDP bounds and refuses a step whose
     sensitivity at ``d_in`` exceeds the declared one. Every part is a Gaussian of our own on a
     stable integer sum, so the whole is a Gaussian with mu = sqrt(2 rho), also when the sums are
-    chosen adaptively (Dong, Roth and Su 2022, Corollary 3.3).
+    chosen adaptively.
+    Source: Dong, Roth and Su (2022), Corollary 3.3.
 
     Raises:
         ValueError: a scale below 2^30, a delta outside (0, 1), no steps.

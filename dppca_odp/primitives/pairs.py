@@ -205,10 +205,20 @@ def make_half_squared_differences(
 def make_part_of_pairs(
     input_domain: Domain, input_metric: Metric, *, start: int, stop: int
 ) -> Transformation:
-    """The pairs at positions start to stop (exclusive): d -> min(d, stop - start).
+    """The pairs at positions start to stop (exclusive).
 
-    Source: eigenvalues document, section 3.1 (disjoint rows for quantiles and mean). Positions
-    are public, the order is random already.
+    ==================  ==================================================
+    input domain        matrices, N pairs by k
+    input metric        Hamming distance over pairs
+    output domain       matrices, stop - start by k
+    output metric       Hamming distance over pairs
+    stability map       d -> min(d, stop - start)
+    cost                none: a view
+    ==================  ==================================================
+
+    Proof: a pair keeps its place or is left out, by public positions; their order is random.
+
+    Source: eigenvalues document, section 3.1 (disjoint rows for quantiles and mean).
 
     Raises:
         ValueError: the positions are not an interval of the pairs.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import isotonic_regression
 
 Floats = npt.NDArray[np.float64]
 
@@ -19,6 +18,8 @@ def nonnegative(values: npt.ArrayLike) -> Floats:
 
 def nonincreasing(values: npt.ArrayLike) -> Floats:
     """The nearest nonincreasing sequence, in least squares."""
+    from scipy.optimize import isotonic_regression  # half a second, for one option of a plan
+
     return np.asarray(isotonic_regression(np.asarray(values, dtype=np.float64), increasing=False).x)
 
 

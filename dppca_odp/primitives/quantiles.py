@@ -86,12 +86,14 @@ def make_unbounded_quantile(
     ``epsilon_target`` and ``epsilon_counts``: the first i with c_i + G_i > q m + G. If none, the
     last point, flagged.
 
-    Proof at d = 1: all counts move the same way, by at most 1. *Up*: to keep stopping at i,
+    Proof: at d = 1 all counts move the same way, by at most 1. *Up*: to keep stopping at i,
     raise the threshold noise by 1 (cost epsilon_target): earlier counts, up by at most 1, still
     stay below, and G_i needs a shift of at most 1 (cost epsilon_counts). *Down*: keep G; earlier
     counts only fall, G_i shifts by at most 1 (epsilon_counts). A NaN counts as above every
     point: it is still one value, moving counts one way. d > 1:
     group privacy over a path of d changes: two changes can move counts both ways.
+
+    Source: Algorithm 2 of the source, after Durfee (2023), Algorithm 2.
 
     Raises:
         ValueError: a quantile outside (0, 1), a rate that is not positive, an unknown column,

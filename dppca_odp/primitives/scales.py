@@ -51,6 +51,8 @@ def make_dyadic_counts(
     Proof: one changed w is in one s, one block, one median: one count falls by 1, another rises
     by 1. d changed values change at most d medians, and no count by more than d.
 
+    Source: Algorithm 1 of the source.
+
     Raises:
         ValueError: an unknown column, lowest >= highest, more blocks than values to fill them.
 
@@ -113,6 +115,7 @@ def make_dyadic_scale(
     ==================  ==================================================
 
     Proof: OpenDP's noisy max on counts that may move both ways.
+    Source: Algorithm 1 of the source.
 
     Raises:
         ValueError: as ``make_dyadic_counts``; an epsilon that is not positive.

@@ -50,6 +50,8 @@ def make_clamped_sum(
     allocation of the source (sigma_l = sqrt(k) Delta_l / mu). A column without range is its
     limit: it takes no part.
 
+    Source: eigenvalues document, sections 2 and 3.3; the integers are ours.
+
     Raises:
         ValueError: limits that are not finite, not in order, or not one per column; 2^31 pairs.
 

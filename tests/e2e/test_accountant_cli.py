@@ -1,0 +1,265 @@
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from accountant import (
+    Accountant,
+    Authorization,
+    Budget,
+    BudgetExceeded,
+    Charge,
+    Ledger,
+    PrivacyUnit,
+)
+from accountant.__main__ import main
+
+GRANT = ["--dataset", "survey", "--epsilon", "1", "--delta", "1e-5", "--rows-per-person", "5"]
+
+
+@dataclass
+class Done:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: object) -> Done:
+    """`python -m accountant ...` as its own process, with warnings as errors."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "accountant", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def call(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
+    """The same script in this process, for the many small mistakes."""
+
+    def called(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["accountant", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert isinstance(ended.value.code, int)
+        return Done(ended.value.code, *capsys.readouterr())
+
+    return called
+
+
+def spend(path: Path, key: str, epsilon: str) -> None:
+    keeper = Accountant(path, data_set="survey")
+    budget = Budget.of(epsilon, "1e-6")
+    charge = Charge(release_key=key, plan_hash="f00", budget=budget, stages=())
+    granted = keeper.authorize(charge, rows=3, columns=["a", "b"])
+    assert isinstance(granted, Authorization)
+    keeper.start(granted)
+    keeper.store(granted, {"value": 1.5})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def ledger(path: Path) -> Path:
+    terms = {"budget": Budget.of("1", "1e-5"), "unit": PrivacyUnit(rows_per_person=5)}
+    Accountant.grant(path, data_set="survey", **terms)
+    return path
+
+
+def test_an_officer_grants_shows_and_verifies(path: Path) -> None:
+    granted = run("grant", path, *GRANT, "--purpose", "health study", "--actor", "officer")
+    assert (granted.returncode, granted.stderr) == (0, "")
+    assert granted.stdout == (
+        "Granted to survey: epsilon 1 and delta 1e-5, "
+        "protecting one person, at most 5 rows (change-one).\n"
+    )
+    spend(path, "first", "0.7")
+    with pytest.raises(BudgetExceeded):
+        spend(path, "second", "0.7")
+    shown = run("show", path)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    for expected in (
+        ["granted", "1", "1e-5"],
+        ["spent", "0.7", "1e-6"],
+        ["remaining", "0.3", "9e-6"],
+        ["REFUSED"],
+    ):
+        assert expected in lines
+    assert "by officer: health study" in shown.stdout
+    verified = run("verify", path)
+    assert (verified.returncode, verified.stderr) == (0, "")
+    assert verified.stdout.startswith("6 entries, sound; last hash ")
+
+
+def test_json_output_is_exact(ledger: Path) -> None:
+    spend(ledger, "first", "1/3")
+    (statement,) = json.loads(run("show", ledger, "--json", "--dataset", "survey").stdout)
+    assert statement["spent"] == {"epsilon": "1/3", "delta": "1e-6"}
+    assert statement["remaining"] == {"epsilon": "2/3", "delta": "9e-6"}
+    verdict = json.loads(run("verify", ledger, "--json").stdout)
+    assert verdict == {"entries": 5, "head": statement["head"], "problems": []}
+
+
+def test_granting_again_changes_nothing_and_other_terms_are_refused(
+    call: Callable[..., Done], ledger: Path
+) -> None:
+    before = ledger.read_bytes()
+    assert call("grant", ledger, *GRANT).returncode == 0
+    refused = call("grant", ledger, *GRANT, "--epsilon", "2")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("accountant: grant must keep its terms; got epsilon 2 and")
+    assert before == ledger.read_bytes()
+
+
+def test_the_table_can_be_named(call: Callable[..., Done], path: Path) -> None:
+    assert call("grant", path, *GRANT, "--rows", 3, "--columns", "a, b").returncode == 0
+    keeper = Accountant(path, data_set="survey")
+    assert str(keeper.table) == "3 rows with columns a, b"
+    assert keeper.unit == PrivacyUnit(rows_per_person=5)
+    assert keeper.granted.delta == Fraction(1, 10**5)
+
+
+@pytest.mark.parametrize(
+    ("extra", "complaint"),
+    [
+        (["--epsilon", "0"], "epsilon must be above 0"),
+        (["--epsilon=-1"], "epsilon must not be negative"),
+        (["--epsilon", "nan"], "epsilon must be a finite number"),
+        (["--epsilon", "1e999999999"], "epsilon must have at most 1000 digits"),
+        (["--delta", "0"], "delta must be between 0 and 1"),
+        (["--delta", "1"], "delta must be below 1"),
+        (["--delta", "tiny"], "delta must be a finite number"),
+        (["--dataset", " "], "data_set must not be blank"),
+        (["--rows", "3"], "rows and columns must be given together"),
+        (["--columns", "a"], "rows and columns must be given together"),
+        (["--rows", "3", "--columns", "a,,b"], "columns"),
+        (["--rows", "3", "--columns", "a,a"], "columns must be different names"),
+        (["--purpose", "a\nb"], "purpose must be printable"),
+    ],
+)
+def test_an_unusable_grant_is_one_line_and_no_file(
+    call: Callable[..., Done], path: Path, extra: list[str], complaint: str
+) -> None:
+    done = call("grant", path, *GRANT, *extra)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert complaint in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["grant", "LEDGER"], "Missing option '--dataset'"),
+        (["grant", "LEDGER", *GRANT[:-2]], "Missing option '--rows-per-person'"),
+        (["grant", "LEDGER", *GRANT, "--rows-per-person", "0"], "--rows-per-person"),
+        (["grant", "LEDGER", *GRANT, "--rows", "1.5"], "--rows"),
+        (["grant", "LEDGER", *GRANT, "--colour", "red"], "--colour"),
+        (["show"], "Missing argument 'LEDGER'"),
+        (["refund", "LEDGER"], "refund"),
+        ([], "Usage"),
+    ],
+)
+def test_wrong_usage_is_status_2(
+    call: Callable[..., Done],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    complaint: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = call(*arguments)
+    assert done.returncode == 2
+    assert complaint in done.stderr + done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["grant", "show", "verify"])
+@pytest.mark.parametrize("content", ["", "epsilon,delta\n" * 400])
+def test_a_file_that_is_no_ledger_is_status_2_and_left_alone(
+    call: Callable[..., Done], path: Path, command: str, content: str
+) -> None:
+    path.write_text(content)
+    done = call(command, path, *(GRANT if command == "grant" else []))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("accountant: ledger must be a usable ledger file; got ")
+    assert done.stderr.count("\n") == 1
+    assert content == path.read_text()
+
+
+@pytest.mark.parametrize("command", ["show", "verify"])
+def test_a_missing_ledger_is_status_2_and_not_created(
+    call: Callable[..., Done], path: Path, command: str
+) -> None:
+    done = call(command, path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no such file" in done.stderr
+    assert not path.exists()
+
+
+def test_a_missing_folder_is_status_2(call: Callable[..., Done], tmp_path: Path) -> None:
+    done = call("grant", tmp_path / "none" / "ledger.db", *GRANT)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "its folder does not exist" in done.stderr
+
+
+def test_a_data_set_without_a_grant_is_told_the_line_to_type(
+    call: Callable[..., Done], ledger: Path
+) -> None:
+    done = call("show", ledger, "--dataset", "other")
+    assert done.returncode == 2
+    assert f"accountant grant {ledger} --dataset other --epsilon E" in done.stderr
+
+
+def test_a_changed_ledger_is_shown_to_nobody_and_verified_to_the_end(ledger: Path) -> None:
+    spend(ledger, "first", "0.5")
+    with closing(sqlite3.connect(ledger)) as connection, connection:
+        connection.execute("DROP TRIGGER entries_refuse_update")
+        connection.execute("UPDATE entries SET time = '2001' WHERE sequence IN (2, 4)")
+    shown = run("show", ledger)
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert "where entry 2 is wrong" in shown.stderr
+    assert f"Run `accountant verify {ledger}`" in shown.stderr
+    verified = run("verify", ledger)
+    assert verified.returncode == 1
+    assert "entry 2: the entry was changed: its hash does not match" in verified.stdout
+    assert "entry 4: the entry was changed: its hash does not match" in verified.stdout
+    verdict = run("verify", ledger, "--json")
+    assert verdict.returncode == 1
+    positions = {problem["position"] for problem in json.loads(verdict.stdout)["problems"]}
+    assert {2, 4} <= positions <= {2, 3, 4, 5}
+
+
+def test_an_empty_ledger_is_sound(call: Callable[..., Done], path: Path) -> None:
+    Ledger.create(path)
+    assert call("show", path).stdout == "The ledger holds no grant yet.\n"
+    assert call("show", path, "--json").stdout == "[]\n"
+    assert call("verify", path).stdout == "0 entries, sound; last hash None\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["grant", "none.db", *GRANT, "--epsilon", "-1"], ["show", "none.db"], ["show"]]
+)
+def test_a_mistake_in_a_process_of_its_own_is_status_2(arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert not Path("none.db").exists()

@@ -1,0 +1,130 @@
+"""The house: floors, names, documents in step with the code."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import accountant
+import dppca_odp
+from dppca_odp.__main__ import app
+from dppca_odp.plan import Plan
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = [
+    module.name
+    for package in (accountant, dppca_odp)
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
+]
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+def makers() -> dict[str, object]:
+    found = {}
+    for name in MODULES:
+        module = importlib.import_module(name)
+        found |= {
+            word: value
+            for word, value in vars(module).items()
+            if word.startswith("make_")
+            and callable(value)
+            and getattr(value, "__module__", "") == name
+            and name.startswith("dppca_odp")
+            and word != "make_writable"
+        }
+    return found
+
+
+def test_the_floors_are_not_crossed() -> None:
+    result = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stdout
+
+
+def test_both_packages_are_ours() -> None:
+    assert Path(accountant.__file__).is_relative_to(ROOT)
+    assert Path(dppca_odp.__file__).is_relative_to(ROOT)
+
+
+@pytest.mark.parametrize("name", sorted(makers()))
+def test_a_constructor_states_its_contract(name: str) -> None:
+    text = makers()[name].__doc__ or ""
+    for part in ("input domain", "input metric", "Proof:", "Source:", "Raises:"):
+        assert part in text
+    assert "stability map" in text or "privacy map" in text
+
+
+@pytest.mark.parametrize("name", sorted(makers()))
+def test_a_constructor_has_a_then_form_and_stands_in_the_front_door(name: str) -> None:
+    then = name.replace("make_", "then_", 1)
+    assert {name, then} <= set(dppca_odp.__all__)
+
+
+def test_feature_switches_are_turned_on_in_one_room() -> None:
+    files = [
+        path for path in (ROOT / "dppca_odp").rglob("*.py") if "enable_features" in path.read_text()
+    ]
+    assert files == [ROOT / "dppca_odp" / "spaces.py"]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_in_documents_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+        if not target.startswith("https://"):
+            assert (document.parent / target).exists(), target
+
+
+def test_the_command_line_page_names_every_command_and_option() -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    from typer.main import get_command
+
+    from accountant.__main__ import app as accountant_app
+
+    for script, scripted in (("dppca-odp", app), ("accountant", accountant_app)):
+        for name, command in get_command(scripted).commands.items():
+            assert f"{script} {name}" in page
+            for parameter in command.params:
+                if parameter.opts[0].startswith("--") and parameter.name != "help":
+                    assert parameter.opts[0] in page, (script, name, parameter.opts[0])
+
+
+def test_the_plan_in_the_command_line_page_is_a_plan() -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    text = re.search(r"```json\n(.*?)```", page, re.DOTALL).group(1)
+    plan = Plan.model_validate(json.loads(text))
+    assert plan.preview(rows=100).stages[0].stage.name == "directions: matrix"
+
+
+def test_the_readme_example_runs(tmp_path: Path) -> None:
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1)
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "DATA SET visits" in result.stdout
+    assert (tmp_path / "release.json").exists()
+
+
+def test_the_changelog_starts_with_privacy() -> None:
+    headings = re.findall(r"^### (\w+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Privacy"
+
+
+def test_the_readme_has_at_most_200_lines() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 200

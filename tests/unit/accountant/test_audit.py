@@ -1,0 +1,260 @@
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accountant import Accountant, Budget, Charge, Entry, Ledger, LedgerUnreadable, verify
+from accountant.audit import Audit, Problem
+from accountant.entries import GENESIS, canonical_json, seal
+from accountant.ledger import read_entries
+
+LENGTH = 12
+KINDS = [
+    *("grant", "table", "charge", "started", "release", "refusal", "rejection"),
+    *("charge", "started", "charge", "started", "release"),
+]
+COLUMNS = [
+    "sequence",
+    "data_set",
+    "kind",
+    "release_key",
+    "time",
+    "body",
+    "previous_hash",
+    "hash",
+]
+
+
+def edit(path: Path, *statements: tuple[str, tuple[Any, ...]]) -> None:
+    """What somebody with the file and any database tool could do."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for name in ("update", "delete"):
+            connection.execute(f"DROP TRIGGER entries_refuse_{name}")
+        for statement, values in statements:
+            connection.execute(statement, values)
+
+
+def reseal(entries: list[Entry]) -> list[Entry]:
+    """Recompute all numbers and hashes, as a forger with this package would."""
+    sealed: list[Entry] = []
+    for entry in entries:
+        previous = sealed[-1] if sealed else None
+        sealed.append(
+            replace(
+                seal(
+                    previous,
+                    data_set=entry.data_set,
+                    kind=entry.kind,
+                    body=json.loads(entry.body),
+                    release_key=entry.release_key,
+                ),
+                time=entry.time,
+            )
+        )
+        sealed[-1] = replace(sealed[-1], hash=sealed[-1].digest())
+    return sealed
+
+
+def positions(problems: list[Problem]) -> list[int]:
+    return [problem.position for problem in problems]
+
+
+def test_a_sound_ledger_has_no_problems(history: Accountant) -> None:
+    entries = history.ledger.entries()
+    assert [entry.kind for entry in entries] == KINDS
+    assert len(entries) == LENGTH
+    assert verify(entries) == []
+    assert verify([]) == []
+
+
+def test_resealing_changes_nothing(history: Accountant) -> None:
+    entries = list(history.ledger.entries())
+    assert entries == reseal(entries)
+
+
+def test_the_head_is_the_last_hash(history: Accountant) -> None:
+    assert history.ledger.audit().head == history.ledger.entries()[-1].hash
+    assert Audit().head == GENESIS
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("position", range(1, LENGTH + 1))
+def test_a_change_to_any_column_of_any_entry_is_found_where_it_was_made(
+    history: Accountant, path: Path, column: str, position: int
+) -> None:
+    value: object = {
+        "sequence": position + 100,
+        "time": "2001-01-01T00:00:00.000000+00:00",
+        "body": '{"reason":"x"}',
+    }.get(column, "forged")
+    edit(path, (f"UPDATE entries SET {column} = ? WHERE sequence = ?", (value, position)))
+    problems = verify(read_entries(path))
+    assert positions(problems)[0] == position
+    with pytest.raises(
+        LedgerUnreadable, match=f"where entry {position} is wrong: .*`accountant ver"
+    ):
+        Ledger(path)
+
+
+@pytest.mark.parametrize("value", [b"\xff\xfe", b"", 7, 1.5, "\ufffd", "{", "[]", "NaN", "{ }"])
+def test_rubbish_in_a_body_is_a_problem_and_not_a_crash(
+    history: Accountant, path: Path, value: object
+) -> None:
+    edit(path, ("UPDATE entries SET body = ? WHERE sequence = 5", (value,)))
+    assert 5 in positions(verify(read_entries(path)))
+
+
+def test_text_that_is_not_utf8_is_a_problem_and_not_a_crash(
+    history: Accountant, path: Path
+) -> None:
+    edit(path, ("UPDATE entries SET data_set = CAST(x'ff' AS TEXT) WHERE sequence = ?", (4,)))
+    assert positions(verify(read_entries(path)))[0] == 4
+
+
+@pytest.mark.parametrize("position", range(1, LENGTH))
+def test_a_missing_entry_is_found_where_it_was(
+    history: Accountant, path: Path, position: int
+) -> None:
+    edit(path, ("DELETE FROM entries WHERE sequence = ?", (position,)))
+    problems = verify(read_entries(path))
+    assert problems[0].position == position
+    assert problems[0].message == f"the sequence number must be {position}; it is {position + 1}"
+
+
+def test_swapped_entries_are_found(history: Accountant, path: Path) -> None:
+    edit(
+        path,
+        ("UPDATE entries SET sequence = 99 WHERE sequence = ?", (6,)),
+        ("UPDATE entries SET sequence = 6 WHERE sequence = ?", (7,)),
+        ("UPDATE entries SET sequence = 7 WHERE sequence = ?", (99,)),
+    )
+    assert positions(verify(read_entries(path)))[:2] == [6, 6]
+    assert 7 in positions(verify(read_entries(path)))
+
+
+def test_a_forged_charge_beyond_the_budget_is_found_in_spite_of_its_hash(
+    history: Accountant, path: Path, charge: Callable[..., Charge]
+) -> None:
+    entries = history.ledger.entries()
+    forged = seal(
+        entries[-1],
+        data_set="survey",
+        kind="charge",
+        body=charge("forged", "0.5"),
+        release_key="forged",
+    )
+    marks = ", ".join("?" * 8)
+    edit(path, (f"INSERT INTO entries VALUES ({marks})", tuple(forged.fields().values())))
+    expected = Problem(LENGTH + 1, "the charge exceeds what remained, epsilon 0 and delta 3e-6")
+    assert verify(read_entries(path)) == [expected]
+
+
+def change_body(position: int, **changes: object) -> Callable[[list[Entry]], list[Entry]]:
+    def forge(entries: list[Entry]) -> list[Entry]:
+        entry = entries[position - 1]
+        body = canonical_json(entry.document() | changes)
+        entries[position - 1] = replace(entry, body=body)
+        return entries
+
+    return forge
+
+
+def change(position: int, **changes: Any) -> Callable[[list[Entry]], list[Entry]]:
+    def forge(entries: list[Entry]) -> list[Entry]:
+        entries[position - 1] = replace(entries[position - 1], **changes)
+        return entries
+
+    return forge
+
+
+def repeat(position: int) -> Callable[[list[Entry]], list[Entry]]:
+    return lambda entries: [*entries, replace(entries[position - 1], time=entries[-1].time)]
+
+
+def drop(position: int) -> Callable[[list[Entry]], list[Entry]]:
+    return lambda entries: entries[: position - 1] + entries[position:]
+
+
+LARGE = {"epsilon": "0.9", "delta": "1e-6"}
+SMALL = {"epsilon": "0.1", "delta": "1e-6"}
+FORGERIES: list[tuple[Callable[[list[Entry]], list[Entry]], int, str]] = [
+    (drop(1), 1, "a grant must come first"),
+    (repeat(1), 13, "the data set was granted before"),
+    (change(1, release_key="k"), 1, "a grant has no release key"),
+    (change_body(1, budget={"epsilon": "0", "delta": "1e-6"}), 1, "epsilon must be above 0"),
+    (change_body(1, budget={"epsilon": "1", "delta": "0"}), 1, "delta must be between 0 and 1"),
+    (change_body(1, budget={"epsilon": "0.9", "delta": "1e-5"}), 6, "states another balance"),
+    (change_body(1, budget={"epsilon": 1, "delta": "1e-5"}), 1, "not written as a grant is"),
+    (change_body(1, extra=1), 1, "not a valid grant"),
+    (drop(2), 2, "the table must be recorded before a charge"),
+    (repeat(2), 13, "the table was recorded before"),
+    (change_body(2, rows=0), 2, "not a valid table"),
+    (change(2, release_key="k"), 2, "a table has no release key"),
+    (change_body(3, budget={"epsilon": "0.6", "delta": "5e-6"}), 6, "states another balance"),
+    (change_body(10, budget=LARGE), 10, "the charge exceeds what remained"),
+    (change_body(8, budget={"epsilon": "0.2", "delta": "1e-6"}), 8, "not a valid charge"),
+    (change_body(8, release_key="other"), 8, "the release key differs"),
+    (repeat(3), 13, "the release key must be 'first#2'"),
+    (change(3, release_key=None), 3, "the release key differs"),
+    (drop(3), 3, "no charge has this release key"),
+    (drop(4), 4, "the release must be started; it is charged"),
+    (repeat(4), 13, "the release must be charged; it is released"),
+    (change_body(4, extra=1), 4, "not a valid started"),
+    (change(5, release_key="second"), 5, "no charge has this release key"),
+    (change(5, release_key=None), 5, "no charge has this release key"),
+    (repeat(5), 13, "the release must be started; it is released"),
+    (change_body(6, asked=SMALL), 6, "states another shortfall"),
+    (
+        change_body(6, asked=SMALL, shortfall={"epsilon": "0", "delta": "0"}),
+        6,
+        "the refused request would have fitted",
+    ),
+    (change_body(6, remaining=SMALL), 6, "states another remainder"),
+    (change(6, release_key="k"), 6, "a refusal has no release key"),
+    (change(7, release_key="k"), 7, "a rejection has no release key"),
+    (change_body(7, reason=""), 7, "not a valid rejection"),
+    (change(7, kind="refund"), 7, "kind 'refund' is unknown"),
+    (change(7, data_set="other"), 7, "a grant must come first"),
+    (change(7, time="2001-01-01T00:00:00.000000+00:00"), 7, "the time is before that of"),
+    (change(7, time="yesterday"), 7, "the time is not UTC with microseconds"),
+]
+
+
+@pytest.mark.parametrize(("forge", "position", "message"), FORGERIES)
+def test_a_forgery_with_correct_hashes_is_found_by_its_meaning(
+    history: Accountant,
+    forge: Callable[[list[Entry]], list[Entry]],
+    position: int,
+    message: str,
+) -> None:
+    first = verify(reseal(forge(list(history.ledger.entries()))))[0]
+    assert position == first.position
+    assert message in first.message
+
+
+def test_a_key_used_for_two_plans_is_found(
+    keeper: Accountant, charge: Callable[..., Charge]
+) -> None:
+    keeper.authorize(charge("k"), rows=10, columns=("a",))
+    entries = list(keeper.ledger.entries())
+    second = charge("k#2", plan_hash="other")
+    entries.append(
+        seal(entries[-1], data_set="survey", kind="charge", body=second, release_key="k#2")
+    )
+    assert verify(entries) == [Problem(4, "the release key was used for another plan")]
+
+
+def test_a_forged_entry_is_not_counted(history: Accountant, charge: Callable[..., Charge]) -> None:
+    entries = history.ledger.entries()
+    audit = Audit()
+    for entry in entries:
+        audit.add(entry)
+    audit.add(
+        seal(entries[-1], data_set="survey", kind="charge", body=charge("z", "9"), release_key="z")
+    )
+    assert audit.books["survey"].spent == Budget.of(1, "7e-6")

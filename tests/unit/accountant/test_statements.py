@@ -1,0 +1,106 @@
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+from accountant import (
+    Accountant,
+    ApproximateLoss,
+    Authorization,
+    Budget,
+    Charge,
+    PrivacyUnit,
+    Stage,
+    Statement,
+)
+
+Release = Callable[[Accountant, Charge], Authorization]
+
+
+def test_json_goes_both_ways(history: Accountant) -> None:
+    statement = history.statement()
+    assert statement == Statement.model_validate_json(statement.model_dump_json())
+
+
+def test_the_statement_is_what_the_ledger_says(history: Accountant) -> None:
+    statement = history.statement()
+    assert statement.granted == Budget.of("1", "1e-5")
+    assert statement.spent == Budget.of("1", "7e-6")
+    assert statement.remaining == Budget.of("0", "3e-6")
+    assert (statement.unit, statement.table) == (history.unit, history.table)
+    assert (statement.granted_by, statement.purpose) == ("officer", "health study")
+    assert [(line.key, line.state) for line in statement.releases] == [
+        ("first", "released"),
+        ("second", "started"),
+        ("third", "released"),
+    ]
+    assert [line.shortfall for line in statement.refusals] == [Budget.of("0.1", 0)]
+    assert [line.sequence for line in statement.rejections] == [7]
+    assert (statement.entries, statement.head) == (12, history.ledger.entries()[-1].hash)
+
+
+def test_a_charge_that_never_started_says_so(
+    keeper: Accountant, charge: Callable[..., Charge]
+) -> None:
+    keeper.authorize(charge(), rows=10, columns=["a"])
+    assert [line.state for line in keeper.statement().releases] == ["charged"]
+
+
+def test_the_guarantee_is_in_words(history: Accountant) -> None:
+    text = " ".join(history.statement().render().split())
+    for words in (
+        "the rows of any one person (at most 5 rows)",
+        "a factor of e^1 plus 1e-5",
+        "who is in the table, and how many rows each person has",
+        "Table: 10 rows with columns age, income",
+        "by officer: health study",
+        "3 x pure 0.01, Gaussian mu 0.333334",
+        "REFUSED 6. large: epsilon 0.6 and delta 1e-6, where epsilon 0.5 and delta 5e-6 remained",
+        "REJECTED 7. table must be the one on record",
+        f"12 entries in the ledger, the last with hash {history.ledger.entries()[-1].hash}",
+    ):
+        assert words in text
+
+
+def test_a_new_data_set_has_a_short_statement(keeper: Accountant) -> None:
+    text = keeper.statement().render()
+    assert "Table: recorded by the first release" in text
+    for heading in ("RELEASES", "REFUSED", "REJECTED"):
+        assert heading not in text
+
+
+def test_numbers_are_whole_and_on_the_safe_side_at_80_columns(
+    keeper: Accountant, release: Release
+) -> None:
+    budget = Budget.of("1/3", "1/300000")
+    stages = tuple(
+        Stage(
+            name=f"a stage with a very long name indeed, number {number}",
+            budget=Budget.of("1/9", "1/900000"),
+            losses=(ApproximateLoss(epsilon=Fraction(1, 9), delta=Fraction(1, 900000)),),
+        )
+        for number in range(3)
+    )
+    plan_hash = "0123456789abcdef" * 4
+    charge = Charge(release_key=plan_hash, plan_hash=plan_hash, budget=budget, stages=stages)
+    release(keeper, charge.model_copy(update={"purpose": "[bold]a long purpose[/bold] " * 9}))
+    text = keeper.statement().render()
+    assert max(len(line) for line in text.splitlines()) <= 80
+    lines = [line.split() for line in text.splitlines()]
+    assert ["spent", "0.333334", "3.33334e-6"] in lines
+    assert ["remaining", "0.666666", "6.66666e-6"] in lines
+    assert text.count("0.111112") == 6
+    assert text.count("1.11112e-6") == 6
+    assert "…" not in text
+    assert "[bold]a" in text
+
+
+@pytest.mark.parametrize(("rows", "words"), [(1, "at most 1 row)"), (2, "at most 2 rows)")])
+def test_one_row_is_singular(keeper: Accountant, rows: int, words: str) -> None:
+    other = Accountant.grant(
+        keeper.ledger,
+        data_set="other",
+        budget=Budget.of(1, "1e-6"),
+        unit=PrivacyUnit(rows_per_person=rows),
+    )
+    assert words in other.statement().guarantee
