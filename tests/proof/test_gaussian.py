@@ -1,0 +1,172 @@
+"""The integer Gaussian: how near it is to Gaussian differential privacy, and what the map adds."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isqrt, sqrt
+
+import numpy as np
+import pytest
+from opendp.mod import OpenDPException
+from scipy.special import ndtr
+
+from accountant.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from dppca_odp.primitives.noise import (
+    LEAST_SCALE,
+    ROUNDING,
+    make_gaussian,
+    make_gaussian_steps,
+)
+from dppca_odp.primitives.sums import make_clamped_sum
+from dppca_odp.spaces import integers_domain, integers_metric, matrix_domain, rows_metric
+
+SCALES = [2, 4, 8, 16, 32, 64]
+#: 1/48 of E|Z^2 - 1|, where the midpoint rule puts the distance.
+LIMIT = 4 * np.exp(-0.5) / np.sqrt(2 * np.pi) / 48
+
+
+def integers(scale: float) -> np.ndarray:
+    most = int(12 * scale) + 4
+    return np.arange(-most, most + 1)
+
+
+def integer_gaussian(scale: float) -> np.ndarray:
+    weights = np.exp(-((integers(scale) / scale) ** 2) / 2)
+    return weights / weights.sum()
+
+
+def rounded_gaussian(scale: float) -> np.ndarray:
+    near_zero = -np.abs(integers(scale))  # differences of small tails keep their digits
+    return ndtr((near_zero + 0.5) / scale) - ndtr((near_zero - 0.5) / scale)
+
+
+def rounding_distance(scale: float) -> float:
+    return float(np.abs(integer_gaussian(scale) - rounded_gaussian(scale)).sum() / 2)
+
+
+def integer_delta(epsilon: float, scale: float, *, numbers: int) -> float:
+    """The true delta when each of ``numbers`` integers with this noise moves by one."""
+    here = integer_gaussian(scale)
+    there = np.roll(here, 1)
+    there[0] = 0.0
+    p, q = here, there
+    for _ in range(numbers - 1):
+        p, q = np.outer(p, here).ravel(), np.outer(q, there).ravel()
+    return float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_distance_to_a_rounded_gaussian_is_at_most_the_claim(scale):
+    actual = rounding_distance(scale) * scale**2
+    assert float(ROUNDING) / 2 < actual <= ROUNDING
+    assert pytest.approx(actual, rel=0.2 / scale**2) == LIMIT
+
+
+# epsilon, delta, how many times that delta the integer Gaussian has on raw counts, where one row
+# leaves one cell for another (checked values)
+@pytest.mark.parametrize(("epsilon", "delta", "times"), [(3, 1e-5, 1.11), (8, 1e-6, 1.64)])
+def test_raw_counts_leak_more_than_their_gaussian(epsilon, delta, times):
+    scale = sqrt(2) / gaussian_mu(epsilon, delta)
+    assert times == pytest.approx(integer_delta(epsilon, scale, numbers=2) / delta, abs=0.01)
+
+
+@pytest.mark.parametrize("numbers", [1, 2])
+@pytest.mark.parametrize("scale", [1, 2, 4, 8, 16])
+def test_leak_covers_what_integers_add(scale, numbers):
+    mu = sqrt(numbers) / scale
+    for epsilon in np.linspace(0, 4 * mu, 9):
+        leak = numbers * float(ROUNDING) / scale**2
+        claimed = gaussian_delta(mu, float(epsilon)) + (1 + np.exp(epsilon)) * leak
+        assert integer_delta(epsilon, scale, numbers=numbers) <= claimed
+
+
+@pytest.mark.parametrize("scale", [2, 4, 8, 16])
+def test_without_the_leak_integers_exceed_their_gaussian(scale):
+    for epsilon in np.linspace(0, 4 / scale, 9):
+        claimed = gaussian_delta(1 / scale, float(epsilon))
+        assert integer_delta(epsilon, scale, numbers=1) > claimed
+
+
+# The constructors.
+
+DELTA = 1e-6
+
+
+def gaussian(scale: float, *, delta: float = DELTA, size: int = 3):
+    return make_gaussian(integers_domain(size), integers_metric(), scale=scale, delta=delta)
+
+
+def steps_of(steps: int, *, d_in: int, sensitivity: float, scale: float, columns: int = 2):
+    """``steps`` noisy sums of values clamped to [0, 1]."""
+    space = matrix_domain(9, columns), rows_metric()
+    total = make_clamped_sum(*space, lower=0.0, upper=1.0)
+    return make_gaussian_steps(
+        *space,
+        d_in=d_in,
+        size=columns,
+        steps=steps,
+        sensitivity=sensitivity,
+        scale=scale,
+        delta=DELTA,
+        next_sum=lambda answers: total,
+    )
+
+
+@pytest.mark.parametrize("scale", [0.9, 8.0, LEAST_SCALE / 2, np.nextafter(2.0**30, 0)])
+def test_small_scales_are_refused(scale):
+    with pytest.raises(ValueError, match=r"at least 2\^30"):
+        gaussian(scale)
+    with pytest.raises(ValueError, match=r"at least 2\^30"):
+        steps_of(3, d_in=1, sensitivity=1.0, scale=scale)
+
+
+def assert_map_is_just_above(claimed, mu_squared: Fraction, leak: Fraction) -> None:
+    """Never below the epsilon of the exact mu with its leak, and within 1e-12 of it."""
+    epsilon, _ = claimed
+    mu = Fraction(isqrt(int(mu_squared * 4**200)), 2**200)
+    least = gaussian_epsilon(mu, DELTA, leak=leak)
+    assert (epsilon, DELTA) == claimed
+    assert gaussian_epsilon(mu, DELTA) <= least <= epsilon <= least * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("scale", [2.0**30, 2.0**33 / 3, 1e12])
+@pytest.mark.parametrize("ratio", [1e-4, 0.1, 1.0, 2.2])
+def test_map_is_the_gaussian_one_rounded_up(scale, ratio):
+    sensitivity = float(ratio * scale)
+    mu_squared = (Fraction(sensitivity) / Fraction(scale)) ** 2
+    leak = 3 * ROUNDING / Fraction(scale) ** 2
+    assert_map_is_just_above(gaussian(scale, size=3).map(sensitivity), mu_squared, leak)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 30])
+def test_map_of_steps_is_that_of_their_joint_gaussian(steps):
+    scale, sensitivity = 2.0**36, 2.0**34 * sqrt(2)
+    mu_squared = steps * (Fraction(sensitivity) / Fraction(scale)) ** 2
+    leak = 2 * steps * ROUNDING / Fraction(scale) ** 2
+    measurement = steps_of(steps, d_in=2, sensitivity=sensitivity, scale=scale)
+    assert_map_is_just_above(measurement.map(1), mu_squared, leak)
+    assert measurement.map(1) == measurement.map(2)
+
+
+def test_maps_are_zero_at_zero_and_increase():
+    measurement = gaussian(2.0**32)
+    nothing = (0.0, 0.0)
+    assert nothing == measurement.map(0.0)
+    assert nothing == steps_of(3, d_in=1, sensitivity=1.0, scale=2.0**30).map(0)
+    epsilons = [measurement.map(2.0**power)[0] for power in range(10, 34)]
+    assert sorted(epsilons) == epsilons
+
+
+def test_map_of_steps_is_an_error_beyond_the_declared_distance():
+    measurement = steps_of(3, d_in=2, sensitivity=2.0**34, scale=2.0**36)
+    with pytest.raises(OpenDPException):
+        measurement.map(3)
+
+
+def test_steps_refuse_a_sum_that_moves_farther_than_declared():
+    table = np.zeros((9, 2))
+    enough = 2.0**33 * sqrt(2) * (1 + 1e-15)
+    steps = 3
+    assert steps == len(steps_of(steps, d_in=2, sensitivity=enough, scale=2.0**36)(table))
+    with pytest.raises(OpenDPException):
+        steps_of(steps, d_in=2, sensitivity=enough / 2, scale=2.0**36)(table)

@@ -1,0 +1,246 @@
+"""Integer sums over pairs: exact, and moved by a changed row as far as the map says."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from math import inf, isfinite, nan
+
+import numpy as np
+import pytest
+
+from dppca_odp.primitives.pairs import (
+    LARGEST_VALUE,
+    Pairing,
+    make_half_squared_differences,
+    make_part_of_pairs,
+    make_projection,
+    then_half_squared_differences,
+)
+from dppca_odp.primitives.sums import FULL_RANGE, make_clamped_sum, then_clamped_sum
+from dppca_odp.spaces import matrix_domain, rows_metric
+
+from .exact_laws import (
+    Result,
+    neighbouring_results,
+    pairs_of,
+    results_of,
+    squared_distance,
+)
+
+#: Rows, by their number of columns.
+ALPHABETS = {
+    1: ((0.0,), (2.0,), (0.8,), (nan,)),
+    2: ((0.0, 0.0), (2.0, 2.0), (-inf, 1e308)),
+}
+LIMITS = {"lower": 0.25, "upper": 1.5}
+#: Columns, letters, rows, degree.
+UNIVERSES = [
+    *[(1, 4, *shape) for shape in [(2, 1), (3, 1), (4, 1), (3, 2), (4, 2)]],
+    *[(1, 3, *shape) for shape in [(5, 1), (5, 2), (5, 4)]],
+    *[(2, 3, *shape) for shape in [(2, 1), (4, 1), (5, 1), (3, 2), (4, 2), (5, 2), (5, 4)]],
+    *[(2, 2, *shape) for shape in [(6, 1), (6, 2), (6, 4)]],
+]
+
+
+def pairing(rows: int, degree: int) -> Pairing:
+    return Pairing(rows, degree, np.random.default_rng(rows).permutation(rows))
+
+
+def space(rows: int, columns: int):
+    return matrix_domain(rows, columns), rows_metric()
+
+
+def chain(columns: int, rows: int, degree: int, **limits):
+    return make_half_squared_differences(
+        *space(rows, columns), pairing=pairing(rows, degree)
+    ) >> then_clamped_sum(**(limits or LIMITS))
+
+
+@cache
+def sums(columns: int, letters: int, rows: int, degree: int) -> dict:
+    transformation = chain(columns, rows, degree)
+    return results_of(
+        lambda table: transformation(np.array(table)), ALPHABETS[columns][:letters], rows
+    )
+
+
+@cache
+def sum_pairs(universe, changed: int) -> set[tuple[Result, Result]]:
+    _, letters, *_ = universe
+    return neighbouring_results(sums(*universe), letters, changed)
+
+
+def squared_move(universe, changed: int) -> int:
+    return max(squared_distance(*both) for both in sum_pairs(universe, changed))
+
+
+def squared_map(universe, changed: int) -> Fraction:
+    columns, _, rows, degree = universe
+    return Fraction(chain(columns, rows, degree).map(changed)) ** 2
+
+
+# Which rows meet.
+
+
+@pytest.mark.parametrize("rows", range(2, 10))
+def test_each_row_is_in_degree_pairs_and_no_pair_comes_twice(rows):
+    degrees = [1, *range(2, rows, 2)]
+    for degree in degrees:
+        pairs = pairs_of(pairing(rows, degree))
+        met = np.bincount(np.ravel(pairs), minlength=rows)
+        assert pairing(rows, degree).pairs == len(pairs) == len({frozenset(p) for p in pairs})
+        idle = rows % 2 if degree == 1 else 0
+        assert sorted([0] * idle + [degree] * (rows - idle)) == sorted(met)
+
+
+# Sums.
+
+
+def held(value: float) -> float:
+    return 0.0 if value != value else min(max(value, -LARGEST_VALUE), LARGEST_VALUE)
+
+
+def integer_sums(table, pairs, lower: float, upper: float) -> tuple[int, ...]:
+    """The sums from their definition, one number at a time."""
+
+    def units(one: float, other: float) -> int:
+        half = 0.5 * (held(one) - held(other)) ** 2
+        return round((min(max(half, lower), upper) - lower) / (upper - lower) * FULL_RANGE)
+
+    columns = zip(*table, strict=True)
+    return tuple(sum(units(column[a], column[b]) for a, b in pairs) for column in columns)
+
+
+@pytest.mark.parametrize("universe", UNIVERSES)
+def test_sums_are_those_of_the_definition(universe):
+    columns, letters, rows, degree = universe
+    pairs = pairs_of(pairing(rows, degree))
+    expected = results_of(
+        lambda table: integer_sums(table, pairs, **LIMITS), ALPHABETS[columns][:letters], rows
+    )
+    assert expected == sums(*universe)
+
+
+@pytest.mark.parametrize("degree", [1, 16])
+def test_sums_are_those_of_the_definition_across_blocks(degree):
+    rows = 9001
+    table = np.random.default_rng(1).standard_normal((rows, 2))
+    table[::100] *= 1e200
+    expected = integer_sums(table.tolist(), pairs_of(pairing(rows, degree)), **LIMITS)
+    assert expected == tuple(chain(2, rows, degree)(table))
+
+
+@pytest.mark.parametrize("universe", UNIVERSES)
+def test_one_changed_row_moves_the_sums_exactly_as_far_as_the_map(universe):
+    assert float(squared_map(universe, 1)) == pytest.approx(squared_move(universe, 1), rel=1e-15)
+    assert squared_move(universe, 1) <= squared_map(universe, 1)
+
+
+@pytest.mark.parametrize("universe", UNIVERSES)
+def test_two_changed_rows_move_the_sums_at_most_as_far_as_the_map(universe):
+    assert squared_move(universe, 2) <= squared_map(universe, 2)
+
+
+@pytest.mark.parametrize(
+    "universe", [(1, 4, 4, 1), (1, 3, 5, 2), (2, 3, 4, 1), (2, 3, 5, 2), (2, 2, 6, 4)]
+)
+def test_two_changed_rows_that_do_not_meet_attain_the_map(universe):
+    assert float(squared_map(universe, 2)) == pytest.approx(squared_move(universe, 2), rel=1e-15)
+
+
+@pytest.mark.parametrize("universe", UNIVERSES)
+def test_half_the_range_is_exceeded(universe):
+    claimed_with_half_the_range = squared_map(universe, 1) / 4
+    assert squared_move(universe, 1) > claimed_with_half_the_range
+
+
+def test_sums_do_not_depend_on_the_order_of_pairs():
+    generator = np.random.default_rng(2)
+    pairs = generator.lognormal(sigma=9, size=(70_000, 2))
+    total = make_clamped_sum(*space(*pairs.shape), lower=[0, 1], upper=[3, 1e9])
+    assert total(pairs) == total(generator.permutation(pairs)) == total(pairs[::-1])
+
+
+def test_a_column_without_range_takes_no_part():
+    limits = {"lower": [0.0, 2.0], "upper": [1.0, 2.0]}
+    table = np.array([[0.0, 5.0], [9.0, nan], [inf, 1e308], [1.0, -inf]])
+    transformation = chain(2, 4, 2, **limits)
+    alone = chain(1, 4, 2, lower=0.0, upper=1.0)
+    assert [*alone(table[:, :1]), 0] == transformation(table)
+    assert alone.map(1) == transformation.map(1)
+    assert not chain(2, 4, 2, lower=1.0, upper=1.0).map(1)
+
+
+@pytest.mark.parametrize("value", [nan, inf, -inf, 1e308, -1e308, 5e-324])
+def test_a_value_of_any_kind_adds_at_most_the_range(value):
+    values = np.array([[value]])
+    for lower, upper in [(0.0, 1.0), (-1e307, 1e307), (0.0, 5e-324), (1.0, np.nextafter(1.0, 2))]:
+        (total,) = make_clamped_sum(*space(1, 1), lower=lower, upper=upper)(values)
+        assert 0 <= total <= FULL_RANGE
+        assert isfinite(total)
+
+
+@pytest.mark.parametrize("changed", [1, 3])
+def test_a_ring_moves_the_mean_by_the_same_for_every_degree(changed):
+    rows = 60
+
+    def mean_moves(degree: int) -> Fraction:
+        whole = pairing(rows, degree).pairs * FULL_RANGE
+        return Fraction(chain(1, rows, degree).map(changed)) / whole
+
+    assert {Fraction(2 * changed, rows)} == {mean_moves(degree) for degree in (1, 2, 4, 16, 58)}
+
+
+# Stability of the parts, in rows.
+
+
+def column(values) -> np.ndarray:
+    return np.array(values)[:, np.newaxis]
+
+
+def rows_differ(one: np.ndarray, other: np.ndarray) -> int:
+    return int((one != other).any(axis=1).sum())
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 2), (2, 5), (0, 5), (4, 5)])
+@pytest.mark.parametrize("changed", [1, 2, 4])
+def test_a_part_of_pairs_differs_as_much_as_the_map(start, stop, changed):
+    part = make_part_of_pairs(*space(5, 1), start=start, stop=stop)
+    results = results_of(lambda w: part(column(w)).ravel(), (0.0, 1.0), 5)
+    differ = (np.not_equal(*both).sum() for both in neighbouring_results(results, 2, changed))
+    assert part.map(changed) == max(differ)
+
+
+@pytest.mark.parametrize("letter", [(0.0, 0.0, 0.0), (nan, inf, -1e308), (1e-320, 1e150, 3.0)])
+@pytest.mark.parametrize("changed", [1, 2])
+def test_a_projection_of_other_rows_stays_the_same_to_the_last_bit(letter, changed):
+    rows = 5000
+    generator = np.random.default_rng(3)
+    table = generator.standard_normal((rows, 3))
+    project = make_projection(*space(rows, 3), directions=generator.standard_normal((3, 2)))
+    for place in (0, 1, 4095, 4096, rows - changed):
+        other = table.copy()
+        other[place : place + changed] = letter
+        assert project.map(changed) == rows_differ(project(table), project(other))
+
+
+@pytest.mark.parametrize(("rows", "degree"), [(4, 1), (5, 1), (5, 2), (5, 4), (6, 2), (6, 4)])
+@pytest.mark.parametrize("changed", [1, 2])
+def test_pairs_differ_at_most_as_much_as_the_map(rows, degree, changed):
+    paired = make_half_squared_differences(*space(rows, 1), pairing=pairing(rows, degree))
+    results = results_of(lambda x: paired(column(x)).ravel(), (0.0, 1.0), rows)
+    differ = [np.not_equal(*both).sum() for both in neighbouring_results(results, 2, changed)]
+    assert max(differ) <= paired.map(changed)
+    assert changed > 1 or paired.map(changed) == max(differ)
+
+
+def test_projection_then_pairs_is_one_chain():
+    directions = [[0.6], [0.8]]
+    both = make_projection(*space(4, 2), directions=directions) >> then_half_squared_differences(
+        pairing=Pairing(4, 1, np.arange(4))
+    )
+    table = np.array([[5.0, 0.0], [0.0, 0.0], [0.0, nan], [0.0, 5.0]])
+    halves, stability = [[4.5], [8.0]], [0, 1, 2, 2]
+    assert halves == both(table).tolist()
+    assert stability == [both.map(changed) for changed in range(4)]

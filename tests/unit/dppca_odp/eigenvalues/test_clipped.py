@@ -1,0 +1,107 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from accountant import Budget, GaussianLoss
+from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean, then_clipped_mean
+from dppca_odp.primitives.noise import stage_loss
+from dppca_odp.spaces import matrix_domain, rows_metric
+
+SHARE = Budget.of("1", "1e-5")
+MU = 0.268051123211294  # of (1, 1e-5), solved to 15 digits
+
+
+def clipped_mean(bound, *, pairs=400, components=2, share=SHARE, d_in=1):
+    return make_clipped_mean(
+        matrix_domain(pairs, components),
+        rows_metric(),
+        method=Clipped(clipping_bound=bound),
+        share=share,
+        d_in=d_in,
+    )
+
+
+def test_values_above_the_clipping_bound_count_as_the_bound():
+    w = np.repeat([[1.0, 100.0]], 20_000, axis=0)
+    answer = clipped_mean(5.0, pairs=20_000, share=Budget.of("20", "1e-5"))(w)
+    assert np.abs(answer.values - [1.0, 5.0]).max() <= 9 * answer.noise_scales.max() < 0.01
+
+
+@pytest.mark.parametrize(("bound", "d_in"), [(50.0, 1), ((50.0, 20.0), 1), ((50.0, 20.0), 4)])
+def test_the_noise_is_the_sources(bound, d_in):
+    answer = clipped_mean(bound, d_in=d_in)(np.zeros((400, 2)))
+    expected = np.sqrt(2) * d_in * np.broadcast_to(bound, 2) / (400 * MU)
+    assert answer.noise_scales == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_range_of_each_mean_is_nothing_to_its_bound():
+    answer = clipped_mean((50.0, 20.0))(np.zeros((400, 2)))
+    assert answer.lower.tolist() == [0.0, 0.0]
+    assert answer.upper.tolist() == [50.0, 20.0]
+    assert answer.warnings == ()
+
+
+def test_the_one_stage_is_the_whole_share():
+    (planned,) = Clipped(clipping_bound=50).stages(SHARE, pairs=400, components=2, d_in=3)
+    assert planned.stage.name == "mean"
+    assert planned.stage.budget == SHARE
+    (loss,) = planned.stage.losses
+    assert isinstance(loss, GaussianLoss)
+    assert float(loss.mu) == pytest.approx(MU, rel=1e-9)
+    assert loss.mu < Fraction(MU)
+
+
+@pytest.mark.parametrize("d_in", [1, 3])
+@pytest.mark.parametrize("bound", [50.0, (7.0, 50.0)])
+def test_the_planned_noise_is_the_one_that_is_used(bound, d_in):
+    (planned,) = Clipped(clipping_bound=bound).stages(SHARE, pairs=400, components=2, d_in=d_in)
+    used = clipped_mean(bound, d_in=d_in)(np.zeros((400, 2))).noise_scales
+    assert planned.noise_scale == pytest.approx(used.max(), rel=1e-9)
+
+
+def test_the_price_is_just_below_the_share():
+    measurement = clipped_mean(50.0, d_in=3)
+    assert stage_loss(SHARE)[0] * (1 - 1e-9) < measurement.map(3)[0] <= stage_loss(SHARE)[0]
+    assert measurement.map(0) == (0.0, 0.0)
+
+
+def test_the_method_makes_its_own_measurement():
+    space = matrix_domain(400, 2), rows_metric()
+    made = Clipped(clipping_bound=50).make(*space, share=SHARE, d_in=2)
+    assert made.map(2) == clipped_mean(50.0, d_in=2).map(2)
+    chain = space >> then_clipped_mean(method=Clipped(clipping_bound=50), share=SHARE, d_in=2)
+    assert chain.map(2) == made.map(2)
+
+
+def test_one_number_bounds_every_component():
+    assert Clipped(clipping_bound=3).bounds(4) == (3.0, 3.0, 3.0, 3.0)
+    assert Clipped(clipping_bound=(1, 2)).bounds(2) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize("components", [1, 3])
+def test_a_list_of_bounds_for_another_number_of_components_is_refused(components):
+    expected = (
+        f"clipping_bound must be one number or one for each of {components} components; got 2"
+    )
+    with pytest.raises(ValueError, match=expected):
+        clipped_mean((1.0, 2.0), components=components)
+
+
+@pytest.mark.parametrize(
+    "bound", [0, -1, float("nan"), float("inf"), "fifty", None, [], [1.0, 0.0]], ids=str
+)
+def test_a_clipping_bound_that_is_not_positive_is_refused(bound):
+    with pytest.raises(ValidationError, match="clipping_bound"):
+        Clipped(clipping_bound=bound)
+
+
+def test_the_clipping_bound_has_no_default():
+    with pytest.raises(ValidationError, match="clipping_bound\n  Field required"):
+        Clipped()
+
+
+def test_a_share_without_delta_is_refused():
+    with pytest.raises(ValueError, match="a Gaussian stage must have epsilon and delta; got"):
+        clipped_mean(1.0, share=Budget.of("1", "0"))

@@ -1,0 +1,232 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from opendp.mod import OpenDPException
+from pydantic import ValidationError
+
+from accountant import Budget, GaussianLoss, PureLoss
+from dppca_odp.eigenvalues.huber import (
+    LARGEST_MEAN,
+    Huber,
+    make_huber,
+    robustification,
+    then_huber,
+)
+from dppca_odp.spaces import matrix_domain, rows_metric
+
+SHARE = Budget.of("4", "1e-5")
+MU_OF_THREE = 0.719117435221793  # of (3, 1e-5): three quarters of the share; to 15 digits
+
+
+def method(**changes):
+    return Huber(**({"lowest_scale": -10, "highest_scale": 15} | changes))
+
+
+def huber(asked, *, pairs=500, components=1, share=SHARE, d_in=1):
+    return make_huber(
+        matrix_domain(pairs, components), rows_metric(), method=asked, share=share, d_in=d_in
+    )
+
+
+def test_the_threshold_is_the_sources():
+    # 2 sqrt(0.25 * 5000 / sqrt((1 + log 5000) log 5000)), worked out in floats once.
+    assert robustification(4.0, epsilon=0.75, pairs=5000, components=3) == pytest.approx(
+        23.565879697251276, rel=1e-12
+    )
+
+
+def test_the_threshold_grows_with_the_root_of_the_scale():
+    one, four = robustification([1.0, 4.0], epsilon=0.75, pairs=5000, components=3)
+    assert four == pytest.approx(2 * one, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "steps", "blocks"),
+    [(4, 2, 1), (8, 3, 1), (16, 3, 2), (5000, 9, 35), (100_000, 12, 158)],
+)
+def test_steps_and_blocks_follow_the_number_of_pairs(pairs, steps, blocks):
+    assert method().counts(pairs) == (steps, blocks)
+
+
+def test_steps_and_blocks_can_be_chosen():
+    assert method(steps=3, blocks=7).counts(5000) == (3, 7)
+
+
+@pytest.mark.parametrize("pairs", [0, 1, 3])
+def test_fewer_than_four_pairs_are_refused(pairs):
+    with pytest.raises(ValueError, match=f"rows must be at least 8 for Huber; got {pairs} pairs"):
+        method().counts(pairs)
+
+
+def test_seven_rows_are_refused_before_any_data():
+    with pytest.raises(ValueError, match="rows must be at least 8 for Huber; got 3 pairs of rows"):
+        huber(method(), pairs=7 // 2)
+    with pytest.raises(ValueError, match="rows must be at least 8 for Huber"):
+        method().stages(SHARE, pairs=7 // 2, components=1, d_in=1)
+
+
+def test_eight_rows_are_enough():
+    answer = huber(method(), pairs=8 // 2)(np.ones((4, 1)))
+    assert np.isfinite(answer.values).all()
+
+
+def test_more_blocks_than_pairs_of_pairs_are_refused():
+    with pytest.raises(ValueError, match="blocks must be at most 5; got 6"):
+        huber(method(blocks=6), pairs=11)
+
+
+def test_the_descent_finds_the_mean():
+    w = np.random.default_rng(9).exponential(size=(200_000, 1))
+    answer = huber(method(lowest_scale=-4, highest_scale=1), pairs=200_000, d_in=1)(w)
+    assert abs(answer.values[0] - w.mean()) <= 9 * answer.noise_scales[0] < 0.1
+
+
+def test_one_step_moves_by_the_step_size_times_the_clamped_mean():
+    asked = method(steps=1, step_size=0.5, initial=100, lowest_scale=2, highest_scale=3)
+    answer = huber(asked, pairs=200_000)(np.full((200_000, 1), 140.0))
+    assert answer.lower[0] + answer.upper[0] == 2 * 100
+    tau = (answer.upper[0] - answer.lower[0]) / 2
+    expected = 100 + 0.5 * min(40.0, tau)
+    assert abs(answer.values[0] - expected) <= 9 * answer.noise_scales[0] < 1
+
+
+def test_the_estimate_is_never_negative():
+    asked = method(steps=1, initial=-50, lowest_scale=0, highest_scale=1)
+    answers = [
+        huber(asked, pairs=4, share=Budget.of("1/10", "1e-9"))(np.zeros((4, 1))) for _ in "123"
+    ]
+    assert min(answer.values[0] for answer in answers) >= 0
+
+
+@pytest.mark.parametrize("d_in", [1, 3])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_the_noise_of_a_step_is_the_sources(steps, d_in):
+    asked = method(steps=steps, step_size=0.5)
+    answer = huber(asked, pairs=500, components=2, d_in=d_in)(np.ones((500, 2)))
+    tau = (answer.upper - answer.lower) / 2
+    expected = 2 * 0.5 * tau * d_in * math.sqrt(2 * steps) / (500 * MU_OF_THREE)
+    assert answer.noise_scales == pytest.approx(expected, rel=1e-8)
+
+
+def test_the_threshold_comes_from_the_released_scale_and_the_descents_epsilon():
+    answer = huber(method(steps=1, initial=100.0), pairs=4000)(np.full((4000, 1), 100.0))
+    tau = (answer.upper[0] - answer.lower[0]) / 2
+    scale = (tau / robustification(1.0, epsilon=3.0, pairs=4000, components=1)) ** 2
+    assert math.log2(scale) == pytest.approx(round(math.log2(scale)), abs=1e-9)
+    assert -10 <= round(math.log2(scale)) <= 15
+
+
+@pytest.mark.parametrize(("half", "end"), [(1e-9, 2.0**-2), (1e9, 2.0**2)])
+def test_a_scale_at_an_end_of_its_range_is_said_to_be(half, end):
+    asked = method(lowest_scale=-2, highest_scale=2, blocks=250)
+    w = np.tile([[0.0], [math.sqrt(2 * half)]], (500, 1))
+    (warning,) = huber(asked, pairs=1000)(w).warnings
+    assert warning == (
+        f"component 1: the scale is at an end of its public range ({end:.6g}). "
+        "Widen lowest_scale and highest_scale."
+    )
+
+
+def test_a_scale_inside_its_range_is_not_warned_about():
+    asked = method(lowest_scale=-2, highest_scale=2, blocks=250)
+    w = np.tile([[0.0], [math.sqrt(2.0)]], (500, 1))
+    assert huber(asked, pairs=1000)(w).warnings == ()
+
+
+@pytest.mark.parametrize("share", [SHARE, Budget.of("1/3", "1e-9"), Budget.of("0.7", "3e-7")])
+@pytest.mark.parametrize("fraction", ["1/4", "0.1", "2/3"])
+def test_the_stages_sum_to_the_share_exactly(share, fraction):
+    scale, descent = method(scale_fraction=fraction).stages(share, pairs=500, components=3, d_in=2)
+    rho = Fraction(fraction)
+    assert scale.stage.budget == Budget.of(rho * share.epsilon, 0)
+    assert descent.stage.budget == Budget.of((1 - rho) * share.epsilon, share.delta)
+    assert scale.stage.budget + descent.stage.budget == share
+    assert scale.stage.losses == (PureLoss(epsilon=rho * share.epsilon / 3, count=3),)
+    assert [type(loss) for loss in descent.stage.losses] == [GaussianLoss]
+
+
+def test_the_descent_spends_the_mu_of_its_share():
+    _, descent = method().stages(SHARE, pairs=500, components=3, d_in=2)
+    (loss,) = descent.stage.losses
+    assert float(loss.mu) == pytest.approx(MU_OF_THREE, rel=1e-9)
+    assert float(loss.mu) <= MU_OF_THREE
+
+
+def test_the_planned_noise_on_counts_covers_both_counts_that_a_value_moves():
+    scale, descent = method().stages(SHARE, pairs=500, components=2, d_in=3)
+    assert scale.noise_scale == 2 * 3 / (1 / 2)
+    assert descent.noise_scale is None
+
+
+@pytest.mark.parametrize("d_in", [1, 3])
+def test_the_price_is_just_below_the_share_for_every_number_of_rows_in_the_unit(d_in):
+    measurement = huber(method(), components=3, d_in=d_in)
+    for rows in range(1, d_in + 1):
+        epsilon, delta = measurement.map(rows)
+        assert epsilon > 4 * (1 - 1e-9)
+        assert Fraction(epsilon) <= SHARE.epsilon
+        assert Fraction(delta) <= SHARE.delta
+    assert measurement.map(0) == (0.0, 0.0)
+
+
+def test_more_rows_than_the_unit_have_no_price():
+    with pytest.raises(OpenDPException):
+        huber(method(), d_in=2).map(3)
+
+
+@pytest.mark.parametrize("fill", [0.0, 1e200, np.nan, np.inf])
+def test_every_float_is_answered(fill):
+    answer = huber(method(), pairs=10)(np.full((10, 1), fill))
+    assert np.isfinite(answer.values).all()
+
+
+def test_an_estimate_that_runs_away_is_held():
+    asked = method(steps=50, step_size=1e9, lowest_scale=0, highest_scale=1000)
+    answer = huber(asked, pairs=10)(np.full((10, 1), 1e200))
+    assert 0 <= answer.values[0] <= LARGEST_MEAN
+
+
+@pytest.mark.parametrize(("low", "high"), [(5, 5), (6, 5)])
+def test_scales_out_of_order_are_refused(low, high):
+    with pytest.raises(
+        ValidationError, match=f"lowest_scale must be below .* got {low} and {high}"
+    ):
+        method(lowest_scale=low, highest_scale=high)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("lowest_scale", -1001),
+        ("highest_scale", 1001),
+        ("lowest_scale", 0.5),
+        ("scale_fraction", "0"),
+        ("scale_fraction", "1"),
+        ("scale_fraction", "-1/4"),
+        ("scale_fraction", 0.25),
+        ("initial", float("nan")),
+        ("step_size", 0),
+        ("step_size", float("inf")),
+        ("steps", 0),
+        ("steps", 10_001),
+        ("blocks", 0),
+        ("rho", "1/4"),
+    ],
+)
+def test_a_parameter_out_of_range_is_refused(name, value):
+    with pytest.raises(ValidationError, match=f"(?m)^{name}$"):
+        method(**{name: value})
+
+
+def test_a_share_without_delta_is_refused():
+    with pytest.raises(ValueError, match="a Gaussian stage must have epsilon and delta; got"):
+        huber(method(), share=Budget.of("1", "0"))
+
+
+def test_the_method_makes_its_own_measurement():
+    space = matrix_domain(500, 1), rows_metric()
+    made = method().make(*space, share=SHARE, d_in=2)
+    chain = space >> then_huber(method=method(), share=SHARE, d_in=2)
+    assert made.map(2) == chain.map(2) == huber(method(), d_in=2).map(2)

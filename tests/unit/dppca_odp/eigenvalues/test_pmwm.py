@@ -1,0 +1,230 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from opendp.mod import OpenDPException
+from pydantic import ValidationError
+
+from accountant import Budget, GaussianLoss, PureLoss
+from dppca_odp.eigenvalues.pmwm import PMWM, choose_cutoffs, make_pmwm, then_pmwm
+from dppca_odp.primitives.quantiles import Quantile, SearchGrid
+from dppca_odp.spaces import matrix_domain, rows_metric
+
+SHARE = Budget.of("1", "1e-5")
+PLENTY = Budget.of("40", "1e-5")
+MU_OF_HALF = 0.142210558669261  # of (0.5, 1e-5), solved to 15 digits
+COARSE = SearchGrid(unit=1, beta=2, steps=6)  # 1, 3, 7, 15, 31, 63
+
+
+def method(**changes):
+    return PMWM(**({"lower_bound": 0, "upper_bound": 100, "grid": COARSE} | changes))
+
+
+def pmwm(asked, *, pairs=400, components=1, share=PLENTY, d_in=1):
+    return make_pmwm(
+        matrix_domain(pairs, components), rows_metric(), method=asked, share=share, d_in=d_in
+    )
+
+
+def found(low, high):
+    return Quantile(low, capped=False), Quantile(high, capped=False)
+
+
+def test_cutoffs_within_the_bounds_are_kept():
+    cutoffs = choose_cutoffs([found(1.0, 7.0), found(3.0, 63.0)], method())
+    assert cutoffs.lower.tolist() == [1.0, 3.0]
+    assert cutoffs.upper.tolist() == [7.0, 63.0]
+    assert cutoffs.warnings == ()
+
+
+def test_cutoffs_are_held_between_the_bounds():
+    cutoffs = choose_cutoffs([found(1.0, 63.0)], method(lower_bound=2, upper_bound=10))
+    assert (cutoffs.lower.tolist(), cutoffs.upper.tolist()) == ([2.0], [10.0])
+    assert cutoffs.warnings == ()
+
+
+def test_crossed_cutoffs_are_reset_to_the_bounds_and_said_to_be():
+    cutoffs = choose_cutoffs([found(1.0, 7.0), found(15.0, 3.0)], method())
+    assert cutoffs.lower.tolist() == [1.0, 0.0]
+    assert cutoffs.upper.tolist() == [7.0, 100.0]
+    (warning,) = cutoffs.warnings
+    assert warning.startswith("component 2: the cutoffs crossed")
+    assert "[0, 100]" in warning
+
+
+def test_cutoffs_that_cross_outside_the_bounds_meet_at_a_bound():
+    cutoffs = choose_cutoffs([found(63.0, 31.0)], method(upper_bound=10))
+    assert (cutoffs.lower.tolist(), cutoffs.upper.tolist()) == ([10.0], [10.0])
+    assert cutoffs.warnings == ()
+
+
+def test_equal_cutoffs_are_kept():
+    cutoffs = choose_cutoffs([found(7.0, 7.0)], method())
+    assert (cutoffs.lower.tolist(), cutoffs.upper.tolist()) == ([7.0], [7.0])
+
+
+@pytest.mark.parametrize("which", ["lower", "upper"])
+def test_a_search_that_ran_out_of_grid_is_said_to_have(which):
+    ends = Quantile(63.0, capped=which == "lower"), Quantile(63.0, capped=which == "upper")
+    (warning,) = choose_cutoffs([found(1.0, 7.0), ends], method()).warnings
+    assert warning.startswith("component 2: a cutoff reached the end of the search grid (63)")
+
+
+@pytest.mark.parametrize("pairs", [2, 3, 10, 11])
+def test_split_gives_the_mean_the_pair_that_is_left_over(pairs):
+    for_cutoffs, for_mean = method(pair_rows="split").parts(pairs)
+    assert len(for_cutoffs) == pairs // 2
+    assert len(for_mean) == pairs - pairs // 2
+    assert [*for_cutoffs, *for_mean] == list(range(pairs))
+
+
+def test_reuse_gives_both_stages_every_pair():
+    assert method(pair_rows="reuse").parts(5) == (range(5), range(5))
+
+
+def test_one_pair_cannot_be_split():
+    with pytest.raises(ValueError, match="rows must be at least 4 to split the pairs"):
+        method(pair_rows="split").parts(1)
+    with pytest.raises(ValueError, match="rows must be at least 4 to split"):
+        pmwm(method(pair_rows="split"), pairs=1)
+
+
+def test_one_pair_can_be_reused():
+    assert len(pmwm(method(pair_rows="reuse"), pairs=1)(np.ones((1, 1))).values) == 1
+
+
+@pytest.mark.parametrize(("pair_rows", "used"), [("reuse", 4001), ("split", 2001)])
+def test_the_mean_is_winsorized_between_the_cutoffs_over_its_own_pairs(pair_rows, used):
+    asked = method(pair_rows=pair_rows, trim_fraction=0.1)
+    w = np.random.default_rng(7).permutation(np.linspace(0, 40, 4001))[:, None]
+    answer = pmwm(asked, pairs=4001)(w)
+    assert (answer.lower[0], answer.upper[0]) == pytest.approx((7.0, 63.0))
+    expected = np.clip(w[-used:], 7.0, 63.0).mean()
+    assert abs(answer.values[0] - expected) <= 9 * answer.noise_scales[0] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("trim_constant", "trim_fraction", "cutoffs"),
+    [(1.0, 0.1, (7.0, 63.0)), (1200.0, 0.1, (15.0, 31.0)), (1e9, 0.0, (31.0, 31.0))],
+    ids=["the fraction", "the constant, larger", "never half"],
+)
+def test_the_larger_trimming_rule_decides_up_to_49_percent(trim_constant, trim_fraction, cutoffs):
+    asked = method(trim_constant=trim_constant, trim_fraction=trim_fraction, pair_rows="reuse")
+    w = np.linspace(0, 40, 4001)[:, None]
+    answer = pmwm(asked, pairs=4001)(w)
+    assert (answer.lower[0], answer.upper[0]) == pytest.approx(cutoffs)
+
+
+@pytest.mark.parametrize(("pair_rows", "used"), [("reuse", 401), ("split", 201)])
+@pytest.mark.parametrize("d_in", [1, 3])
+def test_the_noise_is_the_sources_for_the_cutoffs_found(pair_rows, used, d_in):
+    asked = method(pair_rows=pair_rows)
+    answer = pmwm(asked, pairs=401, components=2, share=SHARE, d_in=d_in)(np.ones((401, 2)))
+    expected = np.sqrt(2) * d_in * (answer.upper - answer.lower) / (used * MU_OF_HALF)
+    with_range = int((answer.upper > answer.lower).sum())
+    assert answer.noise_scales == pytest.approx(expected * np.sqrt(with_range / 2), rel=1e-9)
+
+
+def test_constant_pairs_give_cutoffs_that_meet_and_a_mean_without_noise():
+    answer = pmwm(method(), pairs=400)(np.full((400, 1), 5.0))
+    (meeting,) = answer.lower
+    assert meeting == pytest.approx(7.0)
+    assert (answer.upper.tolist(), answer.values.tolist()) == ([meeting], [meeting])
+    assert answer.noise_scales.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("pair_rows", ["reuse", "split"])
+@pytest.mark.parametrize("share", [SHARE, Budget.of("1/3", "1e-9"), Budget.of("0.7", "3e-7")])
+def test_the_stages_sum_to_the_share_exactly(pair_rows, share):
+    asked = method(pair_rows=pair_rows)
+    quantile, mean = asked.stages(share, pairs=401, components=3, d_in=2)
+    assert quantile.stage.budget == Budget.of(share.epsilon / 2, 0)
+    assert mean.stage.budget == Budget.of(share.epsilon / 2, share.delta)
+    assert quantile.stage.budget + mean.stage.budget == share
+    assert quantile.stage.losses == (PureLoss(epsilon=share.epsilon / 12, count=6),)
+    assert [type(loss) for loss in mean.stage.losses] == [GaussianLoss]
+
+
+def test_the_planned_noise_on_counts_is_twice_the_unit_over_the_epsilon_of_one_search():
+    quantile, _ = method().stages(SHARE, pairs=400, components=3, d_in=2)
+    assert quantile.noise_scale == 2 * 2 / (1 / 12)
+
+
+@pytest.mark.parametrize("pair_rows", ["reuse", "split"])
+def test_the_planned_noise_of_the_mean_is_the_one_between_the_bounds(pair_rows):
+    asked = method(pair_rows=pair_rows, lower_bound=2, upper_bound=10)
+    (_, planned) = asked.stages(PLENTY, pairs=401, components=1, d_in=1)
+    w = np.random.default_rng(8).permutation(np.r_[np.zeros(201), np.full(200, 99.0)])[:, None]
+    answer = pmwm(asked, pairs=401)(w)
+    assert (answer.lower.tolist(), answer.upper.tolist()) == ([2.0], [10.0])
+    assert planned.noise_scale == pytest.approx(answer.noise_scales[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("d_in", [1, 3])
+def test_the_price_is_just_below_the_share_for_every_number_of_rows_in_the_unit(d_in):
+    measurement = pmwm(method(), components=3, share=SHARE, d_in=d_in)
+    for rows in range(1, d_in + 1):
+        epsilon, delta = measurement.map(rows)
+        assert Fraction(epsilon) <= SHARE.epsilon
+        assert Fraction(delta) <= SHARE.delta
+        assert epsilon > 1 - 1e-9
+    assert measurement.map(0) == (0.0, 0.0)
+
+
+def test_more_rows_than_the_unit_have_no_price():
+    with pytest.raises(OpenDPException):
+        pmwm(method(), d_in=2).map(3)
+
+
+@pytest.mark.parametrize("fill", [0.0, 1e200, np.nan, np.inf])
+def test_every_float_is_answered(fill):
+    answer = pmwm(method(), pairs=10, share=SHARE)(np.full((10, 1), fill))
+    assert np.isfinite(answer.values).all()
+    assert 0 <= answer.lower[0] <= answer.upper[0] <= 100
+
+
+@pytest.mark.parametrize(("low", "high"), [(10, 10), (11, 10)])
+def test_bounds_out_of_order_are_refused(low, high):
+    with pytest.raises(
+        ValidationError, match=f"lower_bound must be below .* got {low}.0 and {high}"
+    ):
+        method(lower_bound=low, upper_bound=high)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("lower_bound", float("nan")),
+        ("upper_bound", float("inf")),
+        ("trim_constant", 0),
+        ("trim_constant", -1),
+        ("trim_fraction", -0.01),
+        ("trim_fraction", 0.5),
+        ("pair_rows", "both"),
+        ("grid", {"beta": 1}),
+        ("beta", 1.1),
+    ],
+)
+def test_a_parameter_out_of_range_is_refused(name, value):
+    with pytest.raises(ValidationError, match=f"(?m)^{name}"):
+        method(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["lower_bound", "upper_bound"])
+def test_the_bounds_have_no_default(name):
+    asked = {"lower_bound": 0, "upper_bound": 1}
+    del asked[name]
+    with pytest.raises(ValidationError, match=f"{name}\n  Field required"):
+        PMWM(**asked)
+
+
+def test_a_share_without_delta_is_refused_before_any_data():
+    with pytest.raises(ValueError, match="a Gaussian stage must have epsilon and delta; got"):
+        pmwm(method(), share=Budget.of("1", "0"))
+
+
+def test_the_method_makes_its_own_measurement():
+    space = matrix_domain(400, 1), rows_metric()
+    made = method().make(*space, share=SHARE, d_in=2)
+    chain = space >> then_pmwm(method=method(), share=SHARE, d_in=2)
+    assert made.map(2) == chain.map(2) == pmwm(method(), share=SHARE, d_in=2).map(2)

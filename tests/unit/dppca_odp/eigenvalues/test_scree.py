@@ -1,0 +1,153 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from accountant import Budget, PrivacyUnit
+from dppca_odp.eigenvalues.clipped import Clipped
+from dppca_odp.eigenvalues.huber import Huber
+from dppca_odp.eigenvalues.method import Estimate
+from dppca_odp.eigenvalues.pmwm import PMWM
+from dppca_odp.eigenvalues.scree import Scree, make_scree, then_scree
+from dppca_odp.planned import Setting
+from dppca_odp.primitives.pairs import draw_pairing
+from dppca_odp.spaces import matrix_domain, rows_metric
+
+SHARE = Budget.of("1", "1e-5")
+PLENTY = Budget.of("25", "1e-5")
+METHODS = [
+    Clipped(clipping_bound=50),
+    PMWM(lower_bound=0, upper_bound=50),
+    Huber(lowest_scale=-5, highest_scale=5),
+]
+
+
+def scree(method, *, directions="axes", **changes):
+    return Scree(name="scree", method=method, directions=directions, **changes)
+
+
+def unit(rows_per_person):
+    return PrivacyUnit(rows_per_person=rows_per_person)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
+@pytest.mark.parametrize("rows_per_person", [1, 5])
+def test_a_chain_from_rows_costs_at_most_its_share(method, rows_per_person):
+    measurement = make_scree(
+        matrix_domain(201, 3),
+        rows_metric(),
+        method=method,
+        directions=np.eye(3, 2),
+        pairing=draw_pairing(201, 1),
+        share=SHARE,
+        rows_per_person=rows_per_person,
+    )
+    epsilon, delta = measurement.map(rows_per_person)
+    assert epsilon > 1 - 1e-9
+    assert Fraction(epsilon) <= SHARE.epsilon
+    assert Fraction(delta) <= SHARE.delta
+    assert measurement.map(0) == (0.0, 0.0)
+
+
+def test_a_unit_of_more_rows_than_the_table_changes_every_pair():
+    measurement = scree(Clipped(clipping_bound=50)).make(
+        matrix_domain(10, 2), rows_metric(), share=SHARE, unit=unit(1000), directions=np.eye(2)
+    )
+    epsilon, _ = measurement.map(1000)
+    assert 1 - 1e-9 < epsilon <= 1
+
+
+def test_the_values_are_variances_along_the_directions():
+    rows = 100_000
+    table = np.random.default_rng(10).normal(size=(rows, 2)) * [3.0, 1.0]
+    turned = np.array([[0.6, 0.8], [0.8, -0.6]])
+    measurement = scree(Clipped(clipping_bound=200)).make(
+        matrix_domain(rows, 2), rows_metric(), share=PLENTY, unit=unit(1), directions=turned
+    )
+    answer = measurement(table @ turned.T)
+    assert answer.values == pytest.approx([9.0, 1.0], abs=0.5)
+
+
+def test_a_constant_table_has_no_variance():
+    measurement = scree(Clipped(clipping_bound=1)).make(
+        matrix_domain(10_000, 2), rows_metric(), share=PLENTY, unit=unit(1), directions=np.eye(2)
+    )
+    answer = measurement(np.full((10_000, 2), 31337.25))
+    assert np.abs(answer.values).max() <= 9 * answer.noise_scales.max() < 0.01
+
+
+def test_duplicate_rows_are_counted_like_others():
+    table = np.repeat(np.random.default_rng(11).normal(size=(10_000, 1)), 2, axis=0)
+    measurement = scree(Clipped(clipping_bound=50)).make(
+        matrix_domain(20_000, 1), rows_metric(), share=PLENTY, unit=unit(2), directions=np.eye(1)
+    )
+    assert measurement(table).values == pytest.approx([1.0], abs=0.2)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
+def test_stages_are_planned_for_a_pair_to_every_two_rows(method):
+    facts = Setting(rows=201, columns=3, unit=unit(5))
+    planned = scree(method).stages(SHARE, facts, 2)
+    assert planned == method.stages(SHARE, pairs=100, components=2, d_in=5)
+
+
+def test_no_more_pairs_are_planned_to_change_than_there_are():
+    method = Clipped(clipping_bound=50)
+    planned = scree(method).stages(SHARE, Setting(rows=11, columns=3, unit=unit(99)), 2)
+    assert planned == method.stages(SHARE, pairs=5, components=2, d_in=5)
+
+
+def released(*, nonincreasing):
+    raw = np.array([5.0, -0.2, 2.0, 3.0, 1.0])
+    answer = Estimate(raw, np.full(5, 0.5), np.zeros(5), np.full(5, 9.0), ("component 1: note",))
+    asked = scree(Clipped(clipping_bound=9), nonincreasing=nonincreasing)
+    return asked.released(answer, SHARE, Setting(rows=10, columns=5, unit=unit(1)))
+
+
+def test_the_record_holds_raw_values_and_what_became_of_them():
+    record = released(nonincreasing=False)
+    assert record.raw == (5.0, -0.2, 2.0, 3.0, 1.0)
+    assert record.values == (5.0, 0.0, 2.0, 3.0, 1.0)
+    assert record.proportions == (5 / 11, 0.0, 2 / 11, 3 / 11, 1 / 11)
+    assert record.noise_scales == (0.5,) * 5
+    assert (record.lower, record.upper) == ((0.0,) * 5, (9.0,) * 5)
+    assert record.warnings == ("component 1: note",)
+    assert (record.name, record.method, record.directions) == ("scree", "clipped", "axes")
+
+
+def test_the_record_is_nonincreasing_if_asked():
+    record = released(nonincreasing=True)
+    assert record.values == pytest.approx((5, 5 / 3, 5 / 3, 5 / 3, 1), rel=1e-12)
+    assert record.proportions == pytest.approx((5 / 11, 5 / 33, 5 / 33, 5 / 33, 1 / 11), rel=1e-12)
+
+
+def test_public_directions_are_recorded_as_given():
+    asked = scree(Clipped(clipping_bound=9), directions=((1.0,), (0.0,)))
+    answer = Estimate(np.ones(1), np.ones(1), np.zeros(1), np.ones(1), ())
+    facts = Setting(rows=10, columns=2, unit=unit(1))
+    assert asked.released(answer, SHARE, facts).directions == "given"
+
+
+def test_a_pairing_for_another_table_is_refused():
+    with pytest.raises(ValueError, match="pairing must be for 10 rows; got 9"):
+        make_scree(
+            matrix_domain(10, 2),
+            rows_metric(),
+            method=Clipped(clipping_bound=1),
+            directions=np.eye(2),
+            pairing=draw_pairing(9, 1),
+            share=SHARE,
+            rows_per_person=1,
+        )
+
+
+def test_the_scree_chains():
+    space = matrix_domain(10, 2), rows_metric()
+    chain = space >> then_scree(
+        method=Clipped(clipping_bound=1),
+        directions=np.eye(2),
+        pairing=draw_pairing(10, 1),
+        share=SHARE,
+        rows_per_person=1,
+    )
+    assert 1 - 1e-9 < chain.map(1)[0] <= 1

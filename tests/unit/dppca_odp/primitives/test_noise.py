@@ -1,0 +1,285 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import opendp.prelude as dp
+import pytest
+from opendp.mod import OpenDPException
+
+from accountant import Budget
+from accountant.gaussian import gaussian_delta, gaussian_mu
+from dppca_odp.primitives.noise import (
+    LEAST_SCALE,
+    gaussian_scale,
+    make_gaussian,
+    make_gaussian_steps,
+    stage_loss,
+    stage_mu,
+    then_gaussian,
+    then_gaussian_steps,
+)
+from dppca_odp.primitives.sums import make_clamped_sum
+from dppca_odp.spaces import integers_domain, integers_metric, matrix_domain, rows_metric
+
+SCALE = 2.0**40
+# mu of (epsilon, delta), Dong, Roth and Su (2022), Corollary 2.13, solved to 15 digits.
+MU = {
+    ("0.5", "1e-6"): 0.124106149030528,
+    ("1", "1e-5"): 0.268051123211294,
+    ("3", "1e-5"): 0.719117435221793,
+    ("8", "1e-6"): 1.53154511756615,
+}
+# epsilon of (mu, delta), by the same formula.
+EPSILON = {
+    (0.5, 1e-6): 2.25408465021974,
+    (1.0, 1e-5): 4.37717809568122,
+    (2.0, 1e-6): 10.9971512142207,
+}
+
+
+def gaussian(size=2, *, scale=SCALE, delta=1e-6):
+    return make_gaussian(integers_domain(size), integers_metric(), scale=scale, delta=delta)
+
+
+def steps_of_a_sum(rows=50, *, steps=3, d_in=2, sensitivity=None, scale=SCALE, delta=1e-6):
+    """Gaussian steps that each ask for the same sum of one column in [0, 1]."""
+    total = make_clamped_sum(matrix_domain(rows, 1), rows_metric(), lower=0.0, upper=1.0)
+    return make_gaussian_steps(
+        matrix_domain(rows, 1),
+        rows_metric(),
+        d_in=d_in,
+        size=1,
+        steps=steps,
+        sensitivity=total.map(d_in) if sensitivity is None else sensitivity,
+        scale=scale,
+        delta=delta,
+        next_sum=lambda answers: total,
+    )
+
+
+@pytest.mark.parametrize("share", [("1", "1e-5"), ("1/3", "1e-9"), ("0.1", "1e-6")])
+def test_a_stage_costs_a_little_less_than_its_share(share):
+    budget = Budget.of(*share)
+    for float_loss, exact in zip(stage_loss(budget), (budget.epsilon, budget.delta), strict=True):
+        assert exact * (1 - Fraction(2, 10**12)) < Fraction(float_loss) < exact
+
+
+def test_three_thirds_of_a_delta_stay_below_it_in_floats():
+    delta = Fraction("1e-6")
+    _, third = stage_loss(Budget.of("1", delta / 3))
+    assert Fraction(third + third + third) <= delta
+
+
+@pytest.mark.parametrize(("share", "mu"), MU.items())
+def test_the_mu_of_a_share_is_the_calibration_of_the_gaussian(share, mu):
+    found = stage_mu(Budget.of(*share), sensitivity=2.0**40, numbers=5)
+    assert found == pytest.approx(mu, rel=1e-9)
+    assert found < mu
+
+
+def test_many_numbers_and_coarse_noise_leave_less_mu():
+    share = Budget.of("1", "1e-18")
+    fine = stage_mu(share, sensitivity=2.0**40, numbers=1)
+    coarse = stage_mu(share, sensitivity=1.0, numbers=1)
+    many = stage_mu(share, sensitivity=1.0, numbers=10)
+    assert many < coarse < fine
+
+
+@pytest.mark.parametrize("share", [("0", "1e-6"), ("1", "0")])
+def test_a_gaussian_stage_without_epsilon_or_delta_is_refused(share):
+    with pytest.raises(ValueError, match="a Gaussian stage must have epsilon and delta; got"):
+        stage_mu(Budget.of(*share), sensitivity=1.0, numbers=1)
+
+
+def test_a_share_too_large_for_coarse_integers_is_refused():
+    with pytest.raises(ValueError, match="leak must be at most"):
+        stage_mu(Budget.of("100", "1e-6"), sensitivity=1.0, numbers=1)
+
+
+def test_the_scale_is_the_sensitivity_over_mu():
+    assert gaussian_scale(2.0**40, 0.5) == 2.0**41
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 9, 10])
+def test_steps_share_mu_by_their_root_rounded_to_more_noise(steps):
+    scale = Fraction(gaussian_scale(2.0**40, 0.3, steps=steps))
+    exact_square = steps * Fraction(2) ** 80 / Fraction(0.3) ** 2
+    assert exact_square <= scale**2 <= exact_square * (1 + Fraction(1, 10**14))
+
+
+def test_the_scale_is_never_below_the_least():
+    assert gaussian_scale(1.0, 100.0) == LEAST_SCALE == 2**30
+
+
+@pytest.mark.parametrize(("at", "epsilon"), EPSILON.items())
+def test_the_price_of_a_gaussian_is_that_of_its_mu(at, epsilon):
+    mu, delta = at
+    found = gaussian(delta=delta).map(mu * SCALE)
+    assert found == (pytest.approx(epsilon, rel=1e-9), delta)
+    assert found[0] >= epsilon * (1 - 1e-14)
+
+
+def test_nothing_changed_costs_nothing():
+    assert gaussian().map(0.0) == (0.0, 0.0)
+
+
+def test_the_price_is_never_below_gaussian_differential_privacy():
+    for mu in (0.1, 0.7, 3.0):
+        epsilon, delta = gaussian(delta=1e-8).map(mu * SCALE)
+        assert gaussian_delta(mu, epsilon) <= delta
+
+
+def test_the_difference_between_integer_and_rounded_noise_is_priced():
+    at_least, fine = 2.0**30, 2.0**45
+    coarse_price = gaussian(size=100, scale=at_least, delta=1e-17).map(at_least)[0]
+    fine_price = gaussian(size=100, scale=fine, delta=1e-17).map(fine)[0]
+    assert coarse_price > fine_price * (1 + 1e-9)
+
+
+def test_the_answer_has_one_integer_for_each_sum():
+    answer = gaussian(size=3)([1, 2, 3])
+    assert [type(value) for value in answer] == [int, int, int]
+
+
+def test_sums_at_the_end_of_64_bits_are_answered():
+    end = 2**63 - 1
+    answer = gaussian(size=2, scale=2.0**30)([end, -end])
+    assert all(-(2**63) <= value < 2**63 for value in answer)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 2.0**30 - 1, math.inf, math.nan])
+def test_a_scale_below_the_least_is_refused(scale):
+    with pytest.raises(ValueError, match="scale must be at least 2\\^30 integer units; got"):
+        gaussian(scale=scale)
+    with pytest.raises(ValueError, match="scale must be at least 2\\^30 integer units; got"):
+        steps_of_a_sum(scale=scale)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-6, 2.0, math.nan])
+def test_a_delta_outside_0_to_1_is_refused(delta):
+    with pytest.raises(ValueError, match="delta must be between 0 and 1, exclusive; got"):
+        gaussian(delta=delta)
+    with pytest.raises(ValueError, match="delta must be between 0 and 1, exclusive; got"):
+        steps_of_a_sum(delta=delta)
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        dp.vector_domain(dp.atom_domain(T="i64")),
+        dp.vector_domain(dp.atom_domain(T="i32"), size=2),
+        dp.vector_domain(dp.atom_domain(T="f64", nan=False), size=2),
+        matrix_domain(2, 2),
+    ],
+    ids=["size unknown", "32 bits", "floats", "a matrix"],
+)
+def test_a_domain_other_than_sized_64_bit_integers_is_refused(domain):
+    with pytest.raises(ValueError, match="input_domain must be vectors of i64 of a fixed size"):
+        make_gaussian(domain, integers_metric(), scale=SCALE, delta=1e-6)
+
+
+def test_a_metric_other_than_euclidean_distance_is_refused():
+    with pytest.raises(ValueError, match=r"input_metric must be l2_distance\(T=f64\); got L1"):
+        make_gaussian(integers_domain(2), dp.l1_distance(T="i64"), scale=SCALE, delta=1e-6)
+
+
+def test_no_foreign_measurement_can_be_priced_as_a_gaussian():
+    with pytest.raises(TypeError, match="measurement"):
+        make_gaussian(
+            integers_domain(2), integers_metric(), scale=SCALE, delta=1e-6, measurement=gaussian()
+        )
+
+
+def test_steps_compose_to_the_root_of_their_number():
+    four = steps_of_a_sum(steps=4, d_in=2)
+    one = gaussian(size=4)
+    for d_in in (1, 2):
+        assert four.map(d_in) == (pytest.approx(one.map(4.0 * 2**32)[0], rel=1e-9), 1e-6)
+
+
+def test_steps_are_calibrated_to_the_whole_share():
+    share = Budget.of("1", "1e-5")
+    mu = stage_mu(share, sensitivity=2.0**32, numbers=1, steps=7)
+    epsilon, delta = stage_loss(share)
+    measurement = steps_of_a_sum(
+        steps=7, d_in=1, scale=gaussian_scale(2.0**32, mu, steps=7), delta=delta
+    )
+    found = measurement.map(1)
+    assert epsilon * (1 - 1e-9) < found[0] <= epsilon
+    assert found[1] == delta
+    assert mu == pytest.approx(gaussian_mu(1, Fraction("1e-5")), rel=1e-9)
+
+
+def test_nothing_changed_costs_nothing_in_steps():
+    assert steps_of_a_sum().map(0) == (0.0, 0.0)
+
+
+def test_more_changed_rows_than_declared_have_no_price():
+    with pytest.raises(OpenDPException):
+        steps_of_a_sum(d_in=2).map(3)
+
+
+def test_each_step_sees_the_answers_before_it():
+    seen = []
+
+    def next_sum(answers):
+        seen.append(len(answers))
+        return make_clamped_sum(matrix_domain(50, 1), rows_metric(), lower=0.0, upper=1.0)
+
+    measurement = make_gaussian_steps(
+        matrix_domain(50, 1),
+        rows_metric(),
+        d_in=1,
+        size=1,
+        steps=3,
+        sensitivity=2.0**32,
+        scale=2.0**30,
+        delta=1e-6,
+        next_sum=next_sum,
+    )
+    answers = measurement(np.ones((50, 1)))
+    assert seen == [0, 1, 2]
+    assert [answer[0] / 2**32 for answer in answers] == pytest.approx([50, 50, 50], abs=5)
+
+
+def test_a_step_more_sensitive_than_declared_is_stopped():
+    measurement = steps_of_a_sum(sensitivity=2.0**31)
+    with pytest.raises(OpenDPException):
+        measurement(np.ones((50, 1)))
+
+
+@pytest.mark.parametrize("steps", [0, -1])
+def test_fewer_than_one_step_is_refused(steps):
+    with pytest.raises(ValueError, match=f"steps must be at least 1; got {steps}"):
+        steps_of_a_sum(steps=steps)
+
+
+def test_steps_under_another_metric_are_refused():
+    with pytest.raises(ValueError, match=r"input_metric must be hamming_distance\(\); got Change"):
+        make_gaussian_steps(
+            matrix_domain(5, 1),
+            dp.change_one_distance(),
+            d_in=1,
+            size=1,
+            steps=1,
+            sensitivity=1.0,
+            scale=SCALE,
+            delta=1e-6,
+            next_sum=lambda answers: None,
+        )
+
+
+def test_the_gaussians_chain():
+    space = integers_domain(2), integers_metric()
+    assert (space >> then_gaussian(scale=SCALE, delta=1e-6)).map(SCALE) == gaussian().map(SCALE)
+    rows = matrix_domain(50, 1), rows_metric()
+    chain = rows >> then_gaussian_steps(
+        d_in=2,
+        size=1,
+        steps=3,
+        sensitivity=2.0**33,
+        scale=SCALE,
+        delta=1e-6,
+        next_sum=lambda answers: None,
+    )
+    assert chain.map(2) == steps_of_a_sum().map(2)

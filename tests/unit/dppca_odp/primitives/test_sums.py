@@ -1,0 +1,138 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dppca_odp.primitives.sums import (
+    BLOCK_ROWS,
+    FULL_RANGE,
+    MOST_VALUES,
+    decode_means,
+    decode_noise,
+    limits,
+    make_clamped_sum,
+    sum_sensitivity,
+    then_clamped_sum,
+)
+from dppca_odp.spaces import matrix_domain, rows_metric
+
+
+def clamped_sum(rows, columns, *, lower, upper):
+    return make_clamped_sum(matrix_domain(rows, columns), rows_metric(), lower=lower, upper=upper)
+
+
+def test_values_become_integers_between_nothing_and_the_full_range():
+    total = clamped_sum(5, 1, lower=2.0, upper=4.0)
+    values = np.array([[1.0], [2.0], [3.0], [4.0], [9.0]])
+    assert total(values) == [0 + 0 + FULL_RANGE // 2 + FULL_RANGE + FULL_RANGE]
+
+
+def test_each_column_has_its_own_limits():
+    total = clamped_sum(1, 3, lower=[0.0, -1.0, 5.0], upper=[4.0, 1.0, 6.0])
+    assert total(np.array([[1.0, 0.0, 5.5]])) == [FULL_RANGE // 4, FULL_RANGE // 2, FULL_RANGE // 2]
+
+
+def test_means_are_read_back_in_data_units():
+    values = np.random.default_rng(4).uniform(-3, 3, size=(1001, 2))
+    lower, upper = [-3.0, -1.0], [3.0, 1.0]
+    sums = clamped_sum(1001, 2, lower=lower, upper=upper)(values)
+    means = decode_means(sums, lower=lower, upper=upper, pairs=1001)
+    assert means == pytest.approx(np.clip(values, lower, upper).mean(axis=0), abs=2**-31)
+
+
+def test_the_order_of_rows_does_not_matter_at_all():
+    rows = BLOCK_ROWS + 11
+    values = np.random.default_rng(5).normal(size=(rows, 1))
+    total = clamped_sum(rows, 1, lower=-1.0, upper=1.0)
+    assert total(values) == total(values[::-1]) == total(np.sort(values, axis=0))
+
+
+def test_blocks_are_all_added():
+    rows = 2 * BLOCK_ROWS + 1
+    total = clamped_sum(rows, 1, lower=0.0, upper=1.0)
+    assert total(np.ones((rows, 1))) == [rows * FULL_RANGE]
+
+
+def test_a_column_without_range_takes_no_part():
+    total = clamped_sum(2, 2, lower=[3.0, 0.0], upper=[3.0, 1.0])
+    sums = total(np.array([[9.0, 1.0], [-9.0, 1.0]]))
+    assert sums == [0, 2 * FULL_RANGE]
+    assert total.map(1) == FULL_RANGE
+    assert decode_means(sums, lower=[3.0, 0.0], upper=[3.0, 1.0], pairs=2).tolist() == [3.0, 1.0]
+
+
+def test_no_column_with_a_range_has_no_sensitivity():
+    assert clamped_sum(2, 2, lower=1.0, upper=1.0).map(2) == 0.0
+
+
+def test_every_float_is_answered():
+    total = clamped_sum(5, 1, lower=0.0, upper=1.0)
+    values = np.array([[np.nan], [np.inf], [-np.inf], [1e308], [-1e308]])
+    assert total(values) == [2 * FULL_RANGE]
+
+
+def test_limits_far_apart_do_not_overflow():
+    total = clamped_sum(2, 1, lower=-8e307, upper=8e307)
+    assert total(np.array([[1e308], [0.0]])) == [FULL_RANGE + FULL_RANGE // 2]
+
+
+def test_the_sensitivity_is_the_root_of_the_columns_times_the_full_range():
+    total = clamped_sum(100, 4, lower=0.0, upper=1.0)
+    assert [total.map(d) for d in (0, 1, 7)] == [0.0, 2 * FULL_RANGE, 14 * FULL_RANGE]
+
+
+def test_no_more_rows_can_change_than_there_are():
+    total = clamped_sum(3, 1, lower=0.0, upper=1.0)
+    assert total.map(3) == total.map(1000) == 3 * FULL_RANGE
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5, 20])
+@pytest.mark.parametrize("d_in", [1, 5, 1000])
+def test_the_sensitivity_is_never_below_the_exact_root_and_at_most_a_hair_above(columns, d_in):
+    exact_square = Fraction(columns) * (d_in * FULL_RANGE) ** 2
+    stated = Fraction(sum_sensitivity(columns, d_in))
+    assert exact_square <= stated**2 <= exact_square * (1 + Fraction(1, 10**15))
+
+
+def test_the_noise_is_read_back_in_data_units():
+    noise = decode_noise(2.0**33, lower=0.0, upper=[1.0, 10.0], pairs=4, columns=2)
+    assert noise.tolist() == [0.5, 5.0]
+
+
+@pytest.mark.parametrize("rows", [MOST_VALUES, MOST_VALUES + 1])
+def test_more_pairs_than_fit_a_64_bit_sum_are_refused(rows):
+    with pytest.raises(ValueError, match=f"must have fewer than 2\\^31 pairs; got {rows}"):
+        clamped_sum(rows, 1, lower=0.0, upper=1.0)
+
+
+def test_the_largest_sum_that_is_accepted_fits_64_bits():
+    clamped_sum(MOST_VALUES - 1, 1, lower=0.0, upper=1.0)
+    assert (MOST_VALUES - 1) * FULL_RANGE < 2**63
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"), [([0.0, 0.0], 1.0), (0.0, [1.0, 2.0]), ([[0.0]], [1.0, 2.0, 3.0, 4.0])]
+)
+def test_limits_of_another_number_than_columns_are_refused(lower, upper):
+    with pytest.raises(ValueError, match="lower and upper must be one number, or one for each of"):
+        limits(lower, upper, 3)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [(0.0, math.inf), (-math.inf, 0.0), (math.nan, 1.0), (-1e308, 1e308)],
+)
+def test_limits_that_are_not_finite_are_refused(lower, upper):
+    with pytest.raises(ValueError, match="lower and upper must be finite, and so must their diff"):
+        limits(lower, upper, 1)
+
+
+def test_limits_out_of_order_are_refused():
+    with pytest.raises(ValueError, match="lower must not be above upper"):
+        limits([0.0, 2.0], [1.0, 1.0], 2)
+
+
+def test_the_sum_chains():
+    space = matrix_domain(9, 1), rows_metric()
+    assert (space >> then_clamped_sum(lower=0.0, upper=2.0))(np.ones((9, 1))) == [9 * 2**31]

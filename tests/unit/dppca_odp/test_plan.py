@@ -1,0 +1,599 @@
+import json
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+from opendp.mod import OpenDPException
+from pydantic import ValidationError
+
+from accountant import (
+    Accountant,
+    Budget,
+    BudgetExceeded,
+    Charge,
+    KeyConflict,
+    PrivacyUnit,
+    TableMismatch,
+    UnitMismatch,
+)
+from dppca_odp.errors import InvalidPlan, UnusableTable
+from dppca_odp.plan import Plan, make_plan, then_plan
+from dppca_odp.releases import Release
+from dppca_odp.spaces import matrix_domain, rows_metric
+
+COLUMNS = ("a", "b", "c")
+UNIT = PrivacyUnit(rows_per_person=2)
+CLIPPED = {"kind": "clipped", "clipping_bound": 50}
+PMWM = {"kind": "pmwm", "lower_bound": 0, "upper_bound": 100}
+HUBER = {"kind": "huber", "lowest_scale": -5, "highest_scale": 5}
+
+
+def directions(**changes):
+    return {"kind": "directions", "name": "axes", "components": 2} | changes
+
+
+def scree(method=CLIPPED, **changes):
+    return {
+        "kind": "scree",
+        "name": method["kind"],
+        "method": method,
+        "directions": "axes",
+    } | changes
+
+
+RELEASES = [directions(), scree(CLIPPED), scree(PMWM, weight="2"), scree(HUBER, weight="1/3")]
+
+
+def document(**changes):
+    return {
+        "budget": {"epsilon": "1", "delta": "1e-6"},
+        "unit": {"rows_per_person": 2},
+        "columns": list(COLUMNS),
+        "releases": RELEASES,
+    } | changes
+
+
+def plan(**changes):
+    return Plan.model_validate(document(**changes))
+
+
+@pytest.fixture
+def table():
+    return np.random.default_rng(21).normal(size=(60, 3)) * [3.0, 2.0, 1.0]
+
+
+@pytest.fixture
+def accountant(tmp_path):
+    return Accountant.grant(
+        tmp_path / "ledger.db",
+        data_set="clinic",
+        budget=Budget.of("2", "1e-5"),
+        unit=UNIT,
+        rows=60,
+        columns=COLUMNS,
+    )
+
+
+def kinds(accountant):
+    return [entry.kind for entry in accountant.entries()]
+
+
+class TestDocument:
+    def test_json_goes_both_ways(self):
+        first = plan()
+        assert Plan.model_validate_json(first.model_dump_json()) == first
+        assert Plan.model_validate(first.model_dump(mode="json")) == first
+
+    def test_a_bare_name_is_a_column_without_bounds(self):
+        assert plan() == plan(columns=[{"name": name} for name in COLUMNS])
+
+    def test_weights_and_fractions_stay_exact(self):
+        text = plan().model_dump_json()
+        assert '"weight":"1/3"' in text
+        assert '"epsilon":"1"' in text
+        assert '"delta":"0.000001"' in text or '"delta":"1e-6"' in text
+
+    def test_the_hash_is_that_of_the_same_plan_written_differently(self):
+        written = document(budget={"delta": "1/1000000", "epsilon": "1.0"})
+        written["releases"] = [directions(weight="1.0"), *RELEASES[1:]]
+        text = json.dumps(dict(reversed(written.items())), indent=3)
+        assert Plan.model_validate_json(text).hash == plan().hash
+
+    def test_the_hash_is_the_same_in_another_process(self):
+        code = "import sys; from dppca_odp.plan import Plan; "
+        code += "print(Plan.model_validate_json(sys.stdin.read()).hash)"
+        other = subprocess.run(
+            [sys.executable, "-c", code],
+            input=plan().model_dump_json(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert other.stdout.strip() == plan().hash
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"budget": {"epsilon": "1.0000001", "delta": "1e-6"}},
+            {"unit": {"rows_per_person": 3}},
+            {"columns": ["a", "b", "d"]},
+            {"columns": ["a", "b", {"name": "c", "upper": 5}]},
+            {"columns": ["b", "a", "c"]},
+            {"releases": RELEASES[:-1]},
+            {"releases": [directions(degree=8), *RELEASES[1:]]},
+        ],
+        ids=lambda changes: next(iter(changes)),
+    )
+    def test_another_plan_has_another_hash(self, changes):
+        assert plan(**changes).hash != plan().hash
+
+    def test_the_schema_holds_every_method(self):
+        text = json.dumps(Plan.model_json_schema())
+        for word in ("clipping_bound", "trim_fraction", "scale_fraction", "rows_per_person"):
+            assert word in text
+
+    def test_a_plan_cannot_be_changed(self):
+        with pytest.raises(ValidationError, match="frozen"):
+            plan().budget = Budget.of("9", "1e-6")
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("budget", "text"),
+        [
+            ({"epsilon": "0", "delta": "1e-6"}, "epsilon must be above 0; got 0"),
+            ({"epsilon": "-1", "delta": "1e-6"}, "epsilon must not be negative; got '-1'"),
+            ({"epsilon": "nan", "delta": "1e-6"}, "epsilon must be a finite number; got 'nan'"),
+            ({"epsilon": "inf", "delta": "1e-6"}, "epsilon must be a finite number; got 'inf'"),
+            ({"epsilon": 0.1, "delta": "1e-6"}, 'got the float 0.1. Write it as "0.1"'),
+            ({"epsilon": "1", "delta": "0"}, "delta must be between 0 and 1; got 0"),
+            ({"epsilon": "1", "delta": "1"}, "delta must be below 1; got 1"),
+            ({"epsilon": "1", "delta": "2"}, "delta must be below 1; got 2"),
+            ({"epsilon": "1", "delta": "-1e-6"}, "delta must not be negative; got '-1e-6'"),
+            ({"epsilon": "1", "delta": 1e-6}, 'got the float 1e-06. Write it as "1e-06"'),
+            ({"epsilon": "1"}, "budget.delta\n  Field required"),
+            ({"epsilon": "1", "delta": "1e-6", "rho": 1}, "budget.rho\n  Extra inputs are not"),
+        ],
+        ids=str,
+    )
+    def test_a_budget_that_cannot_be_spent_is_refused(self, budget, text):
+        with pytest.raises(ValidationError) as caught:
+            plan(budget=budget)
+        assert text in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("unit", "where"),
+        [
+            ({"rows_per_person": 0}, "unit.rows_per_person"),
+            ({"rows_per_person": 1.5}, "unit.rows_per_person"),
+            ({}, "unit.rows_per_person"),
+            ({"rows_per_person": 1, "relation": "add-remove"}, "unit.relation"),
+        ],
+        ids=str,
+    )
+    def test_another_unit_is_refused(self, unit, where):
+        with pytest.raises(ValidationError, match=f"(?m)^{where}$"):
+            plan(unit=unit)
+
+    @pytest.mark.parametrize(
+        ("changes", "where"),
+        [
+            ({"seed": 1}, "seed"),
+            ({"columns": ["a", {"name": "b", "dtype": "float"}]}, "columns.1.dtype"),
+            ({"releases": [directions(k=2)]}, "releases.0.directions.k"),
+            (
+                {"releases": [directions(), scree(CLIPPED | {"C": 5})]},
+                "releases.1.scree.method.clipped.C",
+            ),
+            (
+                {"releases": [directions(), scree(PMWM | {"grid": {"base": 2}})]},
+                "releases.1.scree.method.pmwm.grid.base",
+            ),
+        ],
+        ids=["plan", "column", "release", "method", "grid"],
+    )
+    def test_an_unknown_key_is_refused_where_it_stands(self, changes, where):
+        with pytest.raises(ValidationError, match=f"(?m)^{where}\n  Extra inputs"):
+            plan(**changes)
+
+    @pytest.mark.parametrize("key", ["budget", "unit", "columns", "releases"])
+    def test_every_key_is_needed(self, key):
+        asked = document()
+        del asked[key]
+        with pytest.raises(ValidationError, match=f"(?m)^{key}\n  Field required"):
+            Plan.model_validate(asked)
+
+    @pytest.mark.parametrize("key", ["columns", "releases"])
+    def test_an_empty_list_is_refused(self, key):
+        with pytest.raises(ValidationError, match=f"(?m)^{key}$"):
+            plan(**{key: []})
+
+    def test_columns_must_have_different_names(self):
+        with pytest.raises(ValidationError, match="columns must have different names; got a, b, a"):
+            plan(columns=["a", "b", "a"])
+
+    def test_releases_must_have_different_names(self):
+        with pytest.raises(ValidationError, match="releases must have different names; got axes"):
+            plan(releases=[directions(), directions()])
+
+    def test_more_components_than_columns_are_refused(self):
+        expected = "components must be at most the number of columns, 3; got 4"
+        with pytest.raises(ValidationError, match=expected):
+            plan(releases=[directions(components=4)])
+
+    @pytest.mark.parametrize(
+        "releases",
+        [
+            [scree(), directions()],
+            [directions(), scree(directions="none")],
+            [directions(), scree(), scree(PMWM, directions="clipped")],
+        ],
+        ids=["a later one", "no such", "eigenvalues"],
+    )
+    def test_directions_must_be_an_earlier_release_of_directions(self, releases):
+        expected = "directions of .* must name an earlier release of directions; got"
+        with pytest.raises(ValidationError, match=expected):
+            plan(releases=releases)
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            [],
+            [[], [], []],
+            [[1.0], [0.0]],
+            [[1.0, 0.0], [0.0], [0.0]],
+            [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]],
+        ],
+        ids=["nothing", "no columns", "too few rows", "ragged", "k above p"],
+    )
+    def test_public_directions_of_another_shape_are_refused(self, given):
+        with pytest.raises(ValidationError, match=r"directions must have one row per column \(3\)"):
+            plan(releases=[scree(directions=given)])
+
+    @pytest.mark.parametrize(
+        "given", [[[1.0], [1.0], [0.0]], [[2.0], [0.0], [0.0]], [[1, 1], [0, 0], [0, 0]]]
+    )
+    def test_public_directions_must_be_orthonormal(self, given):
+        with pytest.raises(ValidationError, match="directions must be orthonormal"):
+            plan(releases=[scree(directions=given)])
+
+    def test_public_directions_of_any_size_are_answered_without_a_warning(self):
+        with pytest.raises(ValidationError, match="directions must be orthonormal"):
+            plan(releases=[scree(directions=[[1e200], [1e200], [0.0]])])
+
+    def test_public_directions_must_be_finite(self):
+        with pytest.raises(ValidationError, match="finite number"):
+            plan(releases=[scree(directions=[[float("nan")], [1.0], [0.0]])])
+
+    def test_clipping_bounds_for_another_number_of_components_are_refused(self):
+        expected = "clipping_bound must be one number or one for each of 2 components; got 3"
+        with pytest.raises(ValidationError, match=expected):
+            plan(releases=[directions(), scree(CLIPPED | {"clipping_bound": [1, 2, 3]})])
+
+    @pytest.mark.parametrize(
+        ("method", "text"),
+        [
+            (CLIPPED | {"clipping_bound": 0}, "greater than 0"),
+            (CLIPPED | {"clipping_bound": -1}, "greater than 0"),
+            (PMWM | {"lower_bound": 100}, "lower_bound must be below upper_bound"),
+            (PMWM | {"lower_bound": 101}, "lower_bound must be below upper_bound"),
+            (PMWM | {"grid": {"beta": 1}}, "greater than 1"),
+            (PMWM | {"trim_fraction": 0.5}, "less than 0.5"),
+            (PMWM | {"trim_fraction": -0.1}, "greater than or equal to 0"),
+            (HUBER | {"lowest_scale": 5}, "lowest_scale must be below highest_scale"),
+            (HUBER | {"scale_fraction": 0.25}, 'Write it as "0.25"'),
+        ],
+        ids=str,
+    )
+    def test_a_method_out_of_range_is_refused(self, method, text):
+        with pytest.raises(ValidationError, match=text):
+            plan(releases=[directions(), scree(method)])
+
+    @pytest.mark.parametrize(
+        "method",
+        [CLIPPED | {"clipping_bound": 1e308}, PMWM | {"lower_bound": -1e308, "upper_bound": 1e308}],
+        ids=["clipped", "pmwm"],
+    )
+    def test_bounds_that_leave_no_room_for_noise_are_refused(self, method):
+        with pytest.raises(ValidationError, match="bound"):
+            plan(releases=[directions(), scree(method)])
+
+
+class TestShares:
+    def test_shares_follow_weights_and_sum_to_the_budget_exactly(self):
+        shares = plan().shares()
+        # weights 1, 1, 2 and 1/3: thirteenths of the budget
+        assert {name: share.epsilon for name, share in shares.items()} == {
+            "axes": Fraction(3, 13),
+            "clipped": Fraction(3, 13),
+            "pmwm": Fraction(6, 13),
+            "huber": Fraction(1, 13),
+        }
+        assert sum(share.epsilon for share in shares.values()) == 1
+        assert sum(share.delta for share in shares.values()) == Fraction("1e-6")
+
+    def test_components_come_from_directions_named_or_given(self):
+        given = [[1.0], [0.0], [0.0]]
+        asked = plan(releases=[directions(), scree(), scree(PMWM, directions=given)])
+        assert [asked.components(release) for release in asked.releases] == [2, 2, 1]
+
+
+class TestPreview:
+    def test_the_stages_are_in_order_and_sum_to_the_budget_exactly(self):
+        shown = plan().preview(60)
+        assert [line.stage.name for line in shown.stages] == [
+            "axes: matrix",
+            "clipped: mean",
+            "pmwm: quantile",
+            "pmwm: mean",
+            "huber: scale",
+            "huber: gradient descent",
+        ]
+        assert sum(line.stage.budget.epsilon for line in shown.stages) == 1
+        assert sum(line.stage.budget.delta for line in shown.stages) == Fraction("1e-6")
+
+    def test_it_needs_no_data_but_the_shape(self):
+        shown = plan().preview(60, 3)
+        assert (shown.rows, shown.columns) == (60, 3)
+        assert shown == plan().preview(60)
+        assert "60 rows by 3 columns" in str(shown)
+
+    def test_another_number_of_columns_is_refused(self):
+        with pytest.raises(InvalidPlan, match="columns must be 3, as the plan declares; got 4"):
+            plan().preview(60, 4)
+
+    def test_a_table_too_small_names_the_release_that_cannot_run(self):
+        with pytest.raises(InvalidPlan, match="huber: rows must be at least 8 for Huber; got 3"):
+            plan().preview(7)
+        with pytest.raises(InvalidPlan, match="axes: rows must be at least 3 for a ring; got 2"):
+            plan().preview(2)
+
+    @pytest.mark.parametrize("rows", [-3, -1, 0, 1])
+    @pytest.mark.parametrize("method", [CLIPPED, PMWM | {"pair_rows": "reuse"}])
+    def test_fewer_than_two_rows_are_refused(self, rows, method):
+        asked = plan(releases=[scree(method, directions=[[1.0], [0.0], [0.0]])])
+        with pytest.raises(InvalidPlan, match=f"rows must be at least 2; got {rows}"):
+            asked.preview(rows)
+
+
+class TestMeasurement:
+    def test_the_map_is_just_below_the_budget_and_covers_the_unit(self):
+        measurement = plan().make(60)
+        for rows in (1, 2):
+            epsilon, delta = measurement.map(rows)
+            assert epsilon > 1 - 1e-9
+            assert Fraction(epsilon) <= 1
+            assert Fraction(delta) <= Fraction("1e-6")
+        assert measurement.map(0) == (0.0, 0.0)
+
+    def test_more_rows_than_the_unit_have_no_price(self):
+        with pytest.raises(OpenDPException):
+            plan().make(60).map(3)
+
+    def test_it_answers_every_release(self, table):
+        answers = plan().make(60)(table)
+        assert list(answers) == ["axes", "clipped", "pmwm", "huber"]
+        assert answers["axes"].shape == (3, 2)
+        assert [len(answers[name].values) for name in ("clipped", "pmwm", "huber")] == [2, 2, 2]
+
+    def test_eigenvalues_are_taken_along_the_directions_released_before(self):
+        rows = 100_000
+        turned, _ = np.linalg.qr(np.random.default_rng(22).normal(size=(3, 3)))
+        data = np.random.default_rng(23).normal(size=(rows, 3)) * [4.0, 2.0, 0.5] @ turned.T
+        asked = plan(
+            budget={"epsilon": "30", "delta": "1e-5"},
+            unit={"rows_per_person": 1},
+            releases=[directions(), scree(CLIPPED | {"clipping_bound": 300})],
+        )
+        answers = asked.make(rows)(data)
+        assert np.abs((answers["axes"] * turned[:, :2]).sum(axis=0)).min() > 0.99
+        assert answers["clipped"].values == pytest.approx([16.0, 4.0], abs=0.6)
+
+    def test_eigenvalues_are_taken_along_public_directions(self):
+        rows = 100_000
+        data = np.random.default_rng(24).normal(size=(rows, 3)) * [4.0, 2.0, 0.5]
+        asked = plan(
+            budget={"epsilon": "20", "delta": "1e-5"},
+            unit={"rows_per_person": 1},
+            releases=[scree(directions=[[0.0], [1.0], [0.0]])],
+        )
+        assert asked.make(rows)(data)["clipped"].values == pytest.approx([4.0], abs=0.3)
+
+    @pytest.mark.parametrize("rows", [-1, 0, 1])
+    def test_fewer_than_two_rows_are_refused(self, rows):
+        with pytest.raises(InvalidPlan, match=f"rows must be at least 2; got {rows}"):
+            plan().make(rows)
+
+    def test_a_table_too_small_is_refused(self):
+        with pytest.raises(InvalidPlan, match="rows must be at least 8 for Huber; got 3 pairs"):
+            plan().make(7)
+
+    def test_an_epsilon_too_large_for_the_noise_is_refused(self):
+        with pytest.raises(InvalidPlan, match="must be at most"):
+            plan(budget={"epsilon": "1000", "delta": "1e-6"}).make(60)
+
+    def test_a_plan_previewed_with_a_tiny_epsilon_can_be_made(self):
+        tiny = plan(budget={"epsilon": "1e-9", "delta": "1e-3"})
+        assert len(tiny.preview(60).stages) == 6
+        assert Fraction(tiny.make(60).map(2)[0]) <= Fraction("1e-9")
+
+    def test_it_chains_from_prepared_rows(self):
+        space = matrix_domain(60, 3), rows_metric()
+        chain = space >> then_plan(plan=plan())
+        assert chain.map(2) == make_plan(*space, plan=plan()).map(2) == plan().make(60).map(2)
+
+
+class TestRun:
+    def test_the_stages_of_the_preview_are_charged(self, table, accountant):
+        release = plan().run(table, accountant)
+        shown = plan().preview(60).stages
+        assert release.stages == tuple(line.stage for line in shown)
+        (charge,) = [entry for entry in accountant.entries() if entry.kind == "charge"]
+        charged = Charge.model_validate_json(charge.body)
+        assert (charged.budget, charged.stages) == (plan().budget, release.stages)
+        assert accountant.spent() == plan().budget
+
+    def test_a_release_says_where_it_comes_from(self, table, accountant):
+        release = plan().run(table, accountant)
+        assert release.data_set == "clinic"
+        assert release.release_key == release.plan_hash == plan().hash
+        assert (release.rows, release.columns) == (60, COLUMNS)
+        assert (release.budget, release.unit) == (plan().budget, UNIT)
+        assert [result.name for result in release.results] == ["axes", "clipped", "pmwm", "huber"]
+        assert set(release.versions) == {"dppca-odp", "opendp", "numpy"}
+        assert release.stored is False
+        assert release.time.tzinfo is not None
+
+    def test_a_release_holds_no_data(self, accountant):
+        cell = 31337.0625
+        data = np.full((60, 3), cell)
+        text = plan().run(data, accountant).model_dump_json()
+        assert "31337" not in text
+
+    def test_a_release_goes_both_ways_through_json(self, table, accountant):
+        release = plan().run(table, accountant)
+        assert Release.model_validate_json(release.model_dump_json()) == release
+
+    def test_the_ledger_is_written_in_order(self, table, accountant):
+        plan().run(table, accountant, actor="ana", purpose="why")
+        assert kinds(accountant) == ["grant", "charge", "started", "release"]
+        (charge,) = [entry for entry in accountant.entries() if entry.kind == "charge"]
+        assert charge.document()["actor"] == "ana"
+        assert charge.document()["purpose"] == "why"
+
+    def test_the_same_plan_again_is_the_stored_release_at_no_cost(self, table, accountant):
+        first = plan().run(table, accountant)
+        again = plan().run(table, accountant)
+        assert again.stored is True
+        assert again.model_dump() == first.model_dump()
+        assert accountant.spent() == plan().budget
+        assert kinds(accountant) == ["grant", "charge", "started", "release"]
+
+    def test_a_stored_release_can_be_asked_for(self, table, accountant):
+        assert plan().stored(accountant) is None
+        first = plan().run(table, accountant, "mine")
+        assert plan().stored(accountant) is None
+        assert plan().stored(accountant, "mine").results == first.results
+
+    def test_fresh_noise_is_paid_for(self, table, accountant):
+        first = plan().run(table, accountant)
+        fresh = plan().run(table, accountant, fresh=True)
+        assert fresh.stored is False
+        assert fresh["clipped"].raw != first["clipped"].raw
+        assert fresh.release_key != first.release_key
+        assert accountant.spent() == plan().budget + plan().budget
+
+    def test_a_release_stored_by_somebody_else_meanwhile_costs_nothing(self, table, accountant):
+        class Table:
+            """A table that takes so long to load that the same plan is run elsewhere."""
+
+            def __array__(self, dtype=None, copy=None):
+                other = Accountant(accountant.ledger.path, data_set="clinic")
+                elsewhere.append(plan().run(table, other))
+                return np.asarray(table, dtype=dtype)
+
+        elsewhere = []
+        release = plan().run(Table(), accountant)
+        assert release.stored is True
+        assert release.results == elsewhere[0].results
+        assert accountant.spent() == plan().budget
+
+    def test_another_key_is_paid_for(self, table, accountant):
+        plan().run(table, accountant, "one")
+        assert plan().run(table, accountant, "two").release_key == "two"
+        assert accountant.spent() == plan().budget + plan().budget
+
+    def test_a_request_beyond_the_grant_is_refused_and_nothing_more_is_charged(
+        self, table, accountant
+    ):
+        plan().run(table, accountant, "one")
+        plan().run(table, accountant, "two")
+        with pytest.raises(BudgetExceeded) as caught:
+            plan().run(table, accountant, "three")
+        assert caught.value.asked == plan().budget
+        assert accountant.spent() == plan().budget + plan().budget
+        assert kinds(accountant)[-1] == "refusal"
+
+    def test_a_key_of_another_plan_is_refused(self, table, accountant):
+        plan().run(table, accountant, "mine")
+        with pytest.raises(KeyConflict, match="release key must belong to one plan; got 'mine'"):
+            plan(releases=[directions()]).run(table, accountant, "mine")
+        assert accountant.spent() == plan().budget
+
+    def test_another_unit_is_refused_before_anything(self, table, accountant):
+        with pytest.raises(UnitMismatch, match="unit must be that of the grant"):
+            plan(unit={"rows_per_person": 1}).run(table, accountant)
+        assert kinds(accountant) == ["grant"]
+
+    @pytest.mark.parametrize(
+        ("rows", "columns"), [(59, COLUMNS), (61, COLUMNS), (60, ("a", "b", "d"))], ids=str
+    )
+    def test_a_table_that_is_not_the_granted_one_is_refused(self, accountant, rows, columns):
+        data = np.zeros((rows, 3))
+        with pytest.raises(TableMismatch, match="table must be the one on record, 60 rows with"):
+            plan(columns=list(columns)).run(data, accountant)
+        assert accountant.spent() == Budget.of(0, 0)
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            np.full((60, 3), np.nan),
+            np.zeros((60, 2)),
+            np.zeros((1, 3)),
+            [["31337.25x", "1", "2"]] * 60,
+            "absent.csv",
+        ],
+        ids=["missing values", "too narrow", "one row", "text", "no file"],
+    )
+    def test_an_unusable_table_is_recorded_and_nothing_is_charged(self, accountant, bad):
+        with pytest.raises(UnusableTable) as caught:
+            plan().run(bad, accountant)
+        assert accountant.spent() == Budget.of(0, 0)
+        assert kinds(accountant) == ["grant", "rejection"]
+        assert accountant.entries()[-1].document()["reason"] == str(caught.value)
+        assert "31337.25" not in str(caught.value)
+
+    def test_a_table_too_small_for_the_plan_is_refused_and_nothing_is_charged(self, tmp_path):
+        accountant = Accountant.grant(
+            tmp_path / "small.db", data_set="small", budget=Budget.of("2", "1e-5"), unit=UNIT
+        )
+        with pytest.raises(InvalidPlan, match="rows must be at least 8 for Huber"):
+            plan().run(np.zeros((7, 3)), accountant)
+        assert accountant.spent() == Budget.of(0, 0)
+
+    @pytest.mark.parametrize("fill", [0.0, 1e308, -np.inf])
+    def test_constant_infinite_and_huge_rows_are_answered(self, accountant, fill):
+        data = np.zeros((60, 3))
+        data[::2] = fill
+        release = plan().run(data, accountant)
+        assert all(np.isfinite(scree.raw).all() for scree in release.screes)
+
+    def test_a_csv_file_a_data_frame_and_a_matrix_are_the_same_table(
+        self, table, accountant, tmp_path
+    ):
+        frame = pl.DataFrame(table, schema=list(COLUMNS)).select("c", "a", "b")
+        frame.write_csv(tmp_path / "table.csv")
+        asked = plan(budget={"epsilon": "0.01", "delta": "1e-9"})
+        for key, source in enumerate((table, frame, tmp_path / "table.csv")):
+            assert asked.run(source, accountant, str(key)).rows == 60
+        assert accountant.spent() == Budget.of("0.03", "3e-9")
+
+
+def test_bounds_scale_and_missing_constants_reach_the_measurement(tmp_path):
+    unit = PrivacyUnit(rows_per_person=1)
+    accountant = Accountant.grant(
+        tmp_path / "ledger.db", data_set="d", budget=Budget.of("25", "1e-5"), unit=unit
+    )
+    asked = plan(
+        budget={"epsilon": "25", "delta": "1e-5"},
+        unit={"rows_per_person": 1},
+        columns=[{"name": "a", "lower": 0, "upper": 100, "scale": 10, "missing": 0}],
+        releases=[scree(directions=[[1.0]])],
+    )
+    # missing is 0, one million is held at 100 and becomes 10: half squared differences 0 or 50
+    halves = np.r_[np.full(50_000, np.nan), np.full(50_000, 1e6)]
+    data = np.random.default_rng(25).permutation(halves)
+    assert asked.run(data[:, None], accountant)["clipped"].raw == pytest.approx([25.0], abs=2)

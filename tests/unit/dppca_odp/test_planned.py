@@ -1,0 +1,89 @@
+from fractions import Fraction
+
+import pytest
+from pydantic import ValidationError
+
+from accountant import Budget, PrivacyUnit
+from dppca_odp.directions import Directions
+from dppca_odp.eigenvalues.clipped import Clipped
+from dppca_odp.eigenvalues.huber import Huber
+from dppca_odp.eigenvalues.pmwm import PMWM
+from dppca_odp.eigenvalues.scree import Scree
+from dppca_odp.planned import Setting
+
+SETTING = Setting(rows=101, columns=3, unit=PrivacyUnit(rows_per_person=2))
+RELEASES = [
+    Directions(name="release", components=2),
+    *(
+        Scree(name="release", directions="axes", method=method)
+        for method in (
+            Clipped(clipping_bound=5),
+            PMWM(lower_bound=0, upper_bound=5),
+            PMWM(lower_bound=0, upper_bound=5, pair_rows="reuse"),
+            Huber(lowest_scale=-5, highest_scale=5, scale_fraction="1/7"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=range(len(RELEASES)))
+@pytest.mark.parametrize("share", [("1", "1e-6"), ("1/3", "1e-6"), ("0.7", "1/300000")])
+def test_the_stages_of_a_release_sum_to_its_share_exactly(release, share):
+    budgets = [line.stage.budget for line in release.stages(Budget.of(*share), SETTING, 2)]
+    assert sum(budget.epsilon for budget in budgets) == Fraction(share[0])
+    assert sum(budget.delta for budget in budgets) == Fraction(share[1])
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=range(len(RELEASES)))
+def test_every_stage_says_what_its_noise_scale_measures(release):
+    for line in release.stages(Budget.of("1", "1e-6"), SETTING, 2):
+        assert line.noise
+        assert line.noise_scale is None or line.noise_scale > 0
+
+
+def test_the_weight_is_one_unless_it_is_given_and_stays_exact():
+    assert Directions(name="d", components=1).weight == 1
+    assert Directions(name="d", components=1, weight="1/3").weight == Fraction(1, 3)
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "nan", 0.5])
+def test_a_weight_that_is_not_positive_and_exact_is_refused(weight):
+    with pytest.raises(ValidationError, match=r"(?m)^weight$"):
+        Directions(name="d", components=1, weight=weight)
+
+
+def test_a_release_needs_a_name():
+    with pytest.raises(ValidationError, match=r"(?m)^name$"):
+        Directions(name="", components=1)
+
+
+@pytest.mark.parametrize("name", [" ", "two\nlines", "\x1b[31m"], ids=repr)
+def test_a_release_that_the_ledger_could_not_name_is_refused(name):
+    with pytest.raises(ValidationError, match=r"(?m)^name$"):
+        Directions(name=name, components=1)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("components", 0), ("components", -1), ("degree", 0), ("degree", 1), ("degree", 3), ("k", 2)],
+)
+def test_directions_out_of_range_are_refused(key, value):
+    with pytest.raises(ValidationError, match=f"(?m)^{key}$"):
+        Directions.model_validate({"name": "d", "components": 1, key: value})
+
+
+def test_an_unknown_key_of_a_scree_is_refused():
+    with pytest.raises(ValidationError, match=r"(?m)^isotonic$"):
+        Scree.model_validate(
+            {
+                "name": "s",
+                "directions": "d",
+                "method": {"kind": "clipped", "clipping_bound": 1},
+                "isotonic": True,
+            }
+        )
+
+
+def test_an_unknown_method_is_refused():
+    with pytest.raises(ValidationError, match=r"'mean' .* 'clipped', 'pmwm', 'huber'"):
+        Scree.model_validate({"name": "s", "directions": "d", "method": {"kind": "mean"}})

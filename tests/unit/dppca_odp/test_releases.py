@@ -1,0 +1,136 @@
+from datetime import UTC, datetime
+
+import pytest
+from pydantic import ValidationError
+
+from accountant import Budget, GaussianLoss, PrivacyUnit, Stage
+from dppca_odp.releases import Release, ReleasedDirections, ReleasedScree
+
+BUDGET = Budget.of("1/3", "1e-6")
+
+
+def scree(name="scree", values=(4.0, 0.0), warnings=()):
+    total = sum(values) or 1
+    return ReleasedScree(
+        name=name,
+        method="clipped",
+        directions="directions",
+        values=values,
+        proportions=tuple(value / total for value in values),
+        raw=tuple(value - 0.1 for value in values),
+        noise_scales=tuple(0.1 for _ in values),
+        lower=tuple(0.0 for _ in values),
+        upper=tuple(9.0 for _ in values),
+        warnings=warnings,
+    )
+
+
+def directions(name="directions", rows=2, components=2):
+    vectors = tuple(tuple(float(i == j) for j in range(components)) for i in range(rows))
+    return ReleasedDirections(name=name, vectors=vectors, noise_scale=0.01)
+
+
+def release(*results, columns=("height", "weight")):
+    return Release(
+        data_set="clinic",
+        release_key="first",
+        plan_hash="0" * 64,
+        time=datetime(2024, 5, 17, 12, 30, tzinfo=UTC),
+        budget=BUDGET,
+        unit=PrivacyUnit(rows_per_person=2),
+        rows=100,
+        columns=columns,
+        stages=(Stage(name="scree: mean", budget=BUDGET, losses=(GaussianLoss(mu="0.1"),)),),
+        results=results or (directions(), scree()),
+        versions={"opendp": "0.16.0"},
+    )
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    first = release()
+    first.write(tmp_path / "release.json")
+    assert Release.read(tmp_path / "release.json") == first
+
+
+def test_json_goes_both_ways():
+    first = release()
+    assert Release.model_validate_json(first.model_dump_json()) == first
+
+
+def test_the_file_is_utf_8_whatever_the_names(tmp_path):
+    first = release(columns=("Größe", "体重"))
+    first.write(tmp_path / "release.json")
+    assert Release.model_validate_json((tmp_path / "release.json").read_bytes()) == first
+
+
+def test_whether_it_was_stored_is_no_part_of_what_is_written():
+    again = release().model_copy(update={"stored": True})
+    assert "stored" not in again.model_dump()
+    assert Release.model_validate_json(again.model_dump_json()).stored is False
+
+
+def test_an_unknown_key_is_refused():
+    record = release().model_dump(mode="json") | {"data": [[1.0, 2.0]]}
+    with pytest.raises(ValidationError, match="data\n  Extra inputs are not permitted"):
+        Release.model_validate(record)
+
+
+def test_a_release_cannot_be_changed():
+    with pytest.raises(ValidationError, match="frozen"):
+        release().rows = 5
+
+
+def test_results_are_found_by_name():
+    assert release()["scree"] == scree()
+    assert release()["directions"] == directions()
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(KeyError, match="name must be one of directions, scree; got pca"):
+        release()["pca"]
+
+
+def test_screes_come_in_the_plans_order():
+    first, second = scree("first"), scree("second")
+    assert release(first, directions(), second).screes == (first, second)
+
+
+def test_warnings_say_which_release_they_are_about():
+    shown = release(scree("first", warnings=("component 1: note",)), scree("second"))
+    assert shown.warnings == ("first: component 1: note",)
+    assert "note: first: component 1: note" in str(shown)
+
+
+def test_the_text_shows_every_value():
+    lines = str(release(directions(), scree(values=(12.5, 0.25)))).splitlines()
+    rows = [line.split() for line in lines]
+    assert ["scree", "1", "12.5", "0.1", "98.0%"] in rows
+    assert ["2", "0.25", "0.1", "2.0%"] in rows
+    assert ["height", "+1.00", "+0.00"] in rows
+    assert ["weight", "+0.00", "+1.00"] in rows
+
+
+@pytest.mark.parametrize("components", [1, 5, 8, 12, 20])
+def test_the_text_fits_100_columns_and_loses_nothing(components):
+    columns = tuple(f"measurement {number}" for number in range(20))
+    values = tuple(1234567.8 / (number + 1) for number in range(components))
+    shown = str(
+        release(directions("directions", 20, components), scree(values=values), columns=columns)
+    )
+    assert max(map(len, shown.splitlines())) <= 100
+    assert "…" not in shown
+
+
+def test_a_long_name_is_shown_in_full():
+    name = "a name of a release that goes on and on"
+    shown = str(release(directions(name), scree(f"{name} forever")))
+    assert max(map(len, shown.splitlines())) <= 100
+    assert "…" not in shown
+
+
+def test_directions_alone_make_no_table_of_eigenvalues():
+    assert "variance" not in str(release(directions()))
+
+
+def test_eigenvalues_alone_make_no_table_of_loadings():
+    assert "+1.00" not in str(release(scree()))
