@@ -7,6 +7,7 @@ which costs the same; the grid's unit and number of steps are public parameters.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, Any, NamedTuple, Self
@@ -15,24 +16,21 @@ import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from accountant.amounts import float_above
+from accountant.facts import Fact
 from dppca_odp.spaces import matrix_shape, pure, to_then
-
-Floats = npt.NDArray[np.float64]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+from dppca_odp.values import Finite, Floats, Positive, check_shape
 
 DRAWS_AT_ONCE = 512
 
 
-class SearchGrid(BaseModel):
+class SearchGrid(Fact):
     """The public candidates t_i = lower + unit (beta^i - 1), i = 1..steps."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     lower: Finite = 0.0
-    unit: Annotated[Finite, Field(gt=0)] = 1.0
+    unit: Positive = 1.0
     beta: Annotated[Finite, Field(gt=1)] = 1.001
     steps: Annotated[int, Field(ge=1, le=1_000_000)] = 5000
 
@@ -46,9 +44,15 @@ class SearchGrid(BaseModel):
     def _points_are_usable(self) -> Self:
         points = self.points()
         if not np.isfinite(points[-1]):
-            raise ValueError("beta and steps must keep the grid finite. Lower one of them.")
+            raise ValueError(
+                f"beta and steps must keep the grid finite; got {self.beta} and {self.steps}. "
+                "Lower one of them."
+            )
         if (np.diff(points, prepend=self.lower) <= 0).any():
-            raise ValueError("beta and unit must give increasing grid points. Raise one of them.")
+            raise ValueError(
+                f"beta and unit must give increasing grid points; got {self.beta} and {self.unit}. "
+                "Raise one of them."
+            )
         return self
 
 
@@ -83,8 +87,9 @@ def make_unbounded_quantile(
 
     ``points`` t_1 < t_2 < ... are public (``SearchGrid`` gives the source's).
     With c_i the number of values strictly below t_i, G and G_i geometric of rates
-    ``epsilon_target`` and ``epsilon_counts``: the first i with c_i + G_i > q m + G. If none, the
-    last point, flagged.
+    ``epsilon_target`` and ``epsilon_counts``: the first i with c_i + G_i > floor(q m) + G. If none,
+    the last point, flagged. All of it is integers: an integer passes q m + G exactly when it passes
+    floor(q m) + G, and a sum in floating point would skip thresholds that the proof needs.
 
     Proof: at d = 1 all counts move the same way, by at most 1. *Up*: to keep stopping at i,
     raise the threshold noise by 1 (cost epsilon_target): earlier counts, up by at most 1, still
@@ -107,21 +112,26 @@ def make_unbounded_quantile(
     """
     pairs, columns = matrix_shape(input_domain, input_metric)
     if not 0 <= column < columns:
-        raise ValueError(f"column must be between 0 and {columns - 1}; got {column}.")
+        raise ValueError(f"column must be between 0 and {columns - 1}; got {column}. Count from 0.")
     if not 0 < quantile < 1:
-        raise ValueError(f"quantile must be between 0 and 1, exclusive; got {quantile}.")
+        raise ValueError(f"quantile must be in (0, 1); got {quantile}. Use 0.5 for the median.")
     candidates = np.asarray(points, dtype=np.float64)
     if candidates.ndim != 1 or not len(candidates) or not np.isfinite(candidates).all():
-        raise ValueError("points must be a list of finite numbers.")
+        raise ValueError(
+            f"points must be a list of finite numbers; got shape {candidates.shape}. "
+            "Use SearchGrid."
+        )
     if (np.diff(candidates) <= 0).any():
-        raise ValueError("points must increase.")
+        raise ValueError("points must increase; got some that do not. Sort them.")
     target_noise, target_rate = _geometric(epsilon_target, "epsilon_target")
     count_noise, count_rate = _geometric(epsilon_counts, "epsilon_counts")
     rate = target_rate + count_rate
+    target = math.floor(Fraction(quantile) * pairs)
 
     def search(values: Floats) -> Quantile:
+        check_shape(values, pairs, columns)
         counts = counts_below(values[:, column], candidates)
-        threshold = quantile * pairs + next(target_noise(1))
+        threshold = target + next(target_noise(1))
         draws = count_noise(len(candidates))
         for point, count, draw in zip(candidates, counts, draws, strict=True):
             if count + draw > threshold:
@@ -150,7 +160,7 @@ def _geometric(epsilon: float, name: str) -> tuple[Any, Fraction]:
     r^g + r^(g+1) for g >= 0, which is geometric: no draw is thrown away.
     """
     if not 0 < epsilon < np.inf:
-        raise ValueError(f"{name} must be positive and finite; got {epsilon}.")
+        raise ValueError(f"{name} must be positive and finite; got {epsilon}. Raise the share.")
     scale = float_above(1 / Fraction(epsilon))
     laplace = dp.m.make_laplace(
         dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l1_distance(T=dp.i64), scale=scale
