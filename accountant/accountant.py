@@ -77,6 +77,12 @@ class Accountant:
         if not isinstance(ledger, Ledger):
             ledger = Ledger.create(ledger)
         with ledger.transaction() as transaction:
+            for other in transaction.data_sets():
+                if other != data_set and other.casefold() == data_set.casefold():
+                    raise GrantConflict(
+                        f"data_set must differ from {other!r} by more than case; got {data_set!r}. "
+                        "Use the name that has a grant."
+                    )
             standing = transaction.book(data_set).grant
             if standing is None:
                 transaction.append(data_set, "grant", terms)

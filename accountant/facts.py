@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -61,6 +62,11 @@ def check_name(value: str, name: str) -> str:
     """The value, if it is one line of text that is not blank; InvalidValue otherwise."""
     if not value.strip():
         raise InvalidValue(f"{name} must not be blank; got {value!r}. Give it a name.")
+    if value != unicodedata.normalize("NFC", value).strip():
+        raise InvalidValue(
+            f"{name} must be written in one way, without blanks around it and with composed "
+            f"characters; got {value!r}. Retype it."
+        )
     return check_words(value, name)
 
 

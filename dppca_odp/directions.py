@@ -26,7 +26,7 @@ from dppca_odp.primitives.noise import gaussian_stage, then_gaussian
 from dppca_odp.primitives.pairs import Pairing, draw_pairing, number_of_pairs, ring_degree
 from dppca_odp.releases import ReleasedDirections
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
-from dppca_odp.values import Floats, Integers, check_shape
+from dppca_odp.values import Floats, Integers, as_matrix
 
 #: A direction of a pair is kept to this many units, so |u u'| <= 2^40 in Frobenius norm.
 UNIT_LENGTH = 2**20
@@ -169,10 +169,10 @@ def make_kendall_matrix(
     units = MatrixUnits(rows, columns, pairing.degree)
 
     def kendall(table: Floats) -> list[int]:
-        check_shape(table, rows, columns)
+        matrix = as_matrix(table, rows, columns)
         high = np.zeros((columns, columns), dtype=np.int64)
         low = np.zeros((columns, columns), dtype=np.int64)
-        for difference in pairing.differences(table):
+        for difference in pairing.differences(matrix):
             for start in range(0, len(difference), EXACT_PAIRS):
                 unit_vectors = integer_directions(difference[start : start + EXACT_PAIRS])
                 block = exact_products(unit_vectors)

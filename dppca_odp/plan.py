@@ -29,7 +29,7 @@ from dppca_odp.planned import PlannedStage, Setting
 from dppca_odp.preview import Preview
 from dppca_odp.primitives.stages import Ask, make_in_stages
 from dppca_odp.releases import Release
-from dppca_odp.session import charge_and_release, check_loss, from_ledger
+from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
 from dppca_odp.tables import Column, load_table
 from dppca_odp.values import Floats
@@ -198,8 +198,9 @@ class Plan(Fact):
         except UnusableTable as error:
             accountant.reject(str(error))
             raise
-        measurement = self.make(len(rows))
-        check_loss(measurement, self.unit.rows_per_person, self.budget)
+        with interrupts_deferred():  # privacy maps are Python callbacks, too
+            measurement = self.make(len(rows))
+            check_loss(measurement, self.unit.rows_per_person, self.budget)
         with in_one_line():
             charge = Charge(
                 release_key=self.hash if key is None else key,

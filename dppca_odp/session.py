@@ -6,6 +6,7 @@ error that leaves tells public facts only.
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -31,7 +32,11 @@ def check_loss(measurement: Measurement, d_in: int, planned: Budget) -> None:
         LossExceedsCharge: the map says more, in either coordinate.
     """
     epsilon, delta = measurement.map(d_in)
-    if Fraction(epsilon) > planned.epsilon or Fraction(delta) > planned.delta:
+    if not (
+        math.isfinite(epsilon)
+        and Fraction(epsilon) <= planned.epsilon
+        and Fraction(delta) <= planned.delta
+    ):
         raise LossExceedsCharge(
             f"the privacy map must be at most the charge, {planned}; got epsilon {epsilon!r} and "
             f"delta {delta!r}. Nothing was charged: please report this bug."
@@ -50,43 +55,36 @@ def charge_and_release(
 ) -> Release:
     """Charge, measure and store; or return what is stored under the key, at no cost.
 
-    ``record`` turns the measurement's answer and the release key into the release.
+    ``record`` turns the measurement's answer and the release key into the release. What is raised
+    after the charge may quote data, so another error leaves, not chained to it.
 
     Raises:
         BudgetExceeded, KeyConflict, TableMismatch, UnitMismatch: nothing was charged.
-        ReleaseFailed: the measurement stopped; its charge stays.
+        ReleaseFailed: it was not measured or not stored; the charge stays.
     """
     with interrupts_deferred():
         authorization = accountant.authorize(charge, rows=len(table), columns=columns, fresh=fresh)
         if isinstance(authorization, StoredRelease):
             return from_ledger(authorization)
-        accountant.start(authorization)
         key = authorization.release_key
-        release = record(measure(measurement, table, key), key)
-        accountant.store(authorization, release.model_dump(mode="json"))
-        return release
+        try:
+            accountant.start(authorization)
+            with _one_at_a_time:
+                answer = measurement(table)
+            release = record(answer, key)
+            accountant.store(authorization, release.model_dump(mode="json"))
+            return release
+        except Exception as error:
+            kind = type(error).__name__
+    raise ReleaseFailed(
+        f"the release must be measured and stored; got {kind}. Its charge under key {key} stays: "
+        "run again to pay for a new one."
+    )
 
 
 def from_ledger(stored: StoredRelease) -> Release:
     """A release that was paid for before."""
     return Release.model_validate({**stored.release, "from_ledger": True})
-
-
-def measure(measurement: Measurement, table: Any, release_key: str) -> Any:
-    """Invoke a measurement; what it raises may quote data, so another error leaves.
-
-    Raises:
-        ReleaseFailed: it stopped.
-    """
-    try:
-        with _one_at_a_time:
-            return measurement(table)
-    except Exception as error:
-        kind = type(error).__name__
-    raise ReleaseFailed(
-        f"the measurement must run to its end; got {kind}. Its charge under key {release_key} "
-        "stays: run again to pay for a new one."
-    )
 
 
 @contextmanager

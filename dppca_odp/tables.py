@@ -7,6 +7,7 @@ or a shape, never a value, a count or a row.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -22,6 +23,10 @@ from dppca_odp.values import LARGEST_VALUE, Finite, Floats, Positive
 
 Read = TypeVar("Read")
 
+NO_MATRIX = (
+    "the table must be a matrix or data frame of numbers; got something else. "
+    "Give numeric columns only."
+)
 UNREADABLE = (
     "data must be UTF-8 text with commas, or Parquet; got something else. "
     "Check how the file was saved."
@@ -67,8 +72,8 @@ def load_table(source: Any, columns: Sequence[Column]) -> Floats:
         return prepare(read_table(source, columns), columns)
     if hasattr(source, "columns"):
         names = [column.name for column in columns]
-        _check_names(names, list(source.columns))
-        source = source[names]
+        _check_names(names, [str(name) for name in source.columns])
+        source = _quietly(lambda: source[names], NO_MATRIX)
     return prepare(source, columns)
 
 
@@ -127,10 +132,15 @@ def prepare(table: npt.ArrayLike, columns: Sequence[Column]) -> Floats:
 
 
 def _as_matrix(table: npt.ArrayLike) -> Floats:
-    return _quietly(
-        lambda: np.asarray(table, dtype=np.float64),
-        "the table must be a matrix of numbers; got other things. Give numeric columns only.",
-    )
+    """Numbers, with masked ones missing; those beyond float64 become infinite, without a word."""
+
+    def convert() -> Floats:
+        if isinstance(table, np.ma.MaskedArray):
+            return np.ma.filled(table.astype(np.float64), np.nan)
+        return np.asarray(table, dtype=np.float64)
+
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        return _quietly(convert, NO_MATRIX)
 
 
 def _read_csv(file: Path, names: list[str]) -> pl.DataFrame:
@@ -141,9 +151,17 @@ def _read_csv(file: Path, names: list[str]) -> pl.DataFrame:
         )
     _check_names(names, _quietly(lambda: pl.read_csv(file, n_rows=0, infer_schema=False)).columns)
     try:
-        return _csv_as(pl.Float64, file, names)
+        frame = _csv_as(pl.Float64, file, names)
     except UnusableTable:
-        return _csv_as(pl.String, file, names)
+        frame = _csv_as(pl.String, file, names)
+    with file.open("rb") as lines:
+        rows = sum(1 for line in lines if line.strip()) - 1
+    if rows != frame.height:
+        raise UnusableTable(
+            "each row of the file must be one line; got quotes that join lines. Save it without "
+            "line breaks and stray quotes in cells, also of columns that are not measured."
+        )
+    return frame
 
 
 def _csv_as(kind: type[pl.DataType], file: Path, names: list[str]) -> pl.DataFrame:
@@ -177,7 +195,8 @@ def _numbers(series: pl.Series) -> Floats:
             )
     elif not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
         raise UnusableTable(
-            f"column {series.name} must hold numbers; got type {series.dtype}. Convert it first."
+            f"column {series.name} must hold numbers; got type {series.dtype.base_type()}. "
+            "Convert it first."
         )
     return np.asarray(cast.cast(pl.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
 

@@ -18,20 +18,29 @@ Positive = Annotated[Finite, Field(gt=0)]
 LARGEST_VALUE = 1e100
 
 
+#: Bounds of a mean lie within this, so that reading a noisy sum cannot overflow.
+LARGEST_BOUND = 1e200
+
+
 def clamp(values: npt.ArrayLike) -> Floats:
-    """A copy with NaN as 0 and everything within +-1e100: an answer for every float."""
-    clamped = np.nan_to_num(values, nan=0.0, posinf=LARGEST_VALUE, neginf=-LARGEST_VALUE)
-    return np.clip(clamped, -LARGEST_VALUE, LARGEST_VALUE, out=clamped)
+    """A float64 copy with NaN as 0 and the rest within +-1e100: an answer for every number."""
+    with np.errstate(all="ignore"):
+        copied = np.array(values, dtype=np.float64)
+    np.nan_to_num(copied, copy=False, nan=0.0, posinf=LARGEST_VALUE, neginf=-LARGEST_VALUE)
+    return np.clip(copied, -LARGEST_VALUE, LARGEST_VALUE, out=copied)
 
 
-def check_shape(values: Floats, rows: int, columns: int) -> None:
-    """Refuse a matrix of another shape than the public one of its domain.
+def as_matrix(values: npt.ArrayLike, rows: int, columns: int) -> Floats:
+    """Float64 numbers of the public shape of a domain; other numbers and masks are converted.
 
     Raises:
         ValueError: the shape differs.
     """
-    if np.shape(values) != (rows, columns):
+    with np.errstate(all="ignore"):
+        matrix = np.asarray(values, dtype=np.float64)
+    if matrix.shape != (rows, columns):
         raise ValueError(
-            f"the matrix must be {rows} by {columns}; got shape {np.shape(values)}. "
+            f"the matrix must be {rows} by {columns}; got shape {matrix.shape}. "
             "Build the measurement for this shape."
         )
+    return matrix

@@ -36,7 +36,7 @@ from dppca_odp.values import Finite, Floats, Positive
 
 LEAST_PAIRS = 4
 #: Iterates and noise scales are clamped to this, so that no step size overflows.
-LARGEST_MEAN = 1e200
+LARGEST_MEAN = 1e190
 
 
 class Huber(EigenvalueMethod):

@@ -70,20 +70,21 @@ def gaussian_stage(
     """The Gaussian stage that a share pays for: ``steps`` sums of ``numbers`` integers each.
 
     ``sensitivity`` is that of one step, in integer units; it decides how fine the noise is, and
-    with it the leak. The epsilon is lowered once more than the loss that the stage may state, so
-    that the map of the finished measurement, rounded up, still lies under it.
+    with it the leak. The mu is lowered too, so that the map of the finished measurement, rounded
+    up, stays under what the stage may state.
 
     Raises:
-        ValueError: a share without epsilon or delta, or too large for integers this coarse.
+        ValueError: a share without epsilon or delta, or one that integers this coarse cannot keep.
     """
     epsilon, delta = stage_loss(share)
     if not (epsilon > 0 and delta > 0):
         raise ValueError(
             f"a Gaussian stage must have epsilon and delta; got {share}. Give the plan both."
         )
-    within = Fraction(epsilon) * (1 - MARGIN)
-    coarsest = _scale(sensitivity, gaussian_mu(within, delta), steps)
-    mu = gaussian_mu(within, delta, leak=_leak(numbers * steps, coarsest))
+    coarsest = _scale(sensitivity, gaussian_mu(epsilon, delta), steps)
+    mu = lowered(Fraction(gaussian_mu(epsilon, delta, leak=_leak(numbers * steps, coarsest))))
+    if not mu > 0:
+        raise ValueError(f"a Gaussian stage must have room for noise; got {share}. Ask for more.")
     scale = _scale(sensitivity, mu, steps)
     loss = GaussianLoss(mu=Fraction(mu), leak=_leak(numbers * steps, scale))
     return GaussianStage(loss, scale, delta)

@@ -24,7 +24,7 @@ import opendp.prelude as dp
 from opendp.mod import Domain, Metric, Transformation
 
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
-from dppca_odp.values import Floats, check_shape, clamp
+from dppca_odp.values import Floats, as_matrix, clamp
 
 #: Rows looked at together: enough to amortise a pass, few enough to stay in the cache.
 BLOCK_ROWS = 4096
@@ -131,11 +131,11 @@ def make_projection(
         raise ValueError("directions must be finite; got NaN or infinity. Give numbers.")
 
     def project(table: Floats) -> Floats:
-        check_shape(table, rows, columns)
+        matrix = as_matrix(table, rows, columns)
         coordinates = np.empty((rows, loadings.shape[1]))
         for start in range(0, rows, BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
-            np.matmul(clamp(table[block]), loadings, out=coordinates[block])
+            np.matmul(clamp(matrix[block]), loadings, out=coordinates[block])
         return coordinates
 
     return dp.t.make_user_transformation(
@@ -184,10 +184,9 @@ def make_half_squared_differences(
     pairs = pairing.pairs
 
     def pair(coordinates: Floats) -> Floats:
-        check_shape(coordinates, rows, columns)
         halves = np.empty((pairs, columns))
         done = 0
-        for difference in pairing.differences(coordinates):
+        for difference in pairing.differences(as_matrix(coordinates, rows, columns)):
             block = halves[done : done + len(difference)]
             np.multiply(difference, difference, out=block)
             block *= 0.5
@@ -237,8 +236,7 @@ def make_part_of_pairs(
         )
 
     def part(values: Floats) -> Floats:
-        check_shape(values, pairs, columns)
-        return values[start:stop]
+        return as_matrix(values, pairs, columns)[start:stop]
 
     return dp.t.make_user_transformation(
         input_domain,

@@ -16,7 +16,7 @@ from opendp.mod import Domain, Measurement, Metric, Transformation
 
 from accountant.amounts import float_above
 from dppca_odp.spaces import integers_domain, matrix_shape, pure, to_then
-from dppca_odp.values import Floats, check_shape
+from dppca_odp.values import Floats, as_matrix
 
 #: Larger values are clamped to this, so that their squared differences do not overflow.
 LARGEST_PAIR = 1e150
@@ -74,8 +74,8 @@ def make_dyadic_counts(
     scales = highest - lowest + 1
 
     def count(values: Floats) -> list[int]:
-        check_shape(values, pairs, columns)
-        w = np.clip(np.nan_to_num(values[: 2 * again, column]), -LARGEST_PAIR, LARGEST_PAIR)
+        matrix = as_matrix(values, pairs, columns)
+        w = np.clip(np.nan_to_num(matrix[: 2 * again, column]), -LARGEST_PAIR, LARGEST_PAIR)
         halves = 0.5 * (w[0::2] - w[1::2]) ** 2
         medians = np.median(halves[: blocks * size].reshape(blocks, size), axis=1)
         _, exponents = np.frexp(medians)  # 2^(exponent - 1) <= median < 2^exponent

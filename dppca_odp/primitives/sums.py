@@ -16,7 +16,7 @@ from opendp.mod import Domain, Metric, Transformation
 
 from accountant.amounts import float_above, root_above
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
-from dppca_odp.values import Floats, check_shape
+from dppca_odp.values import LARGEST_BOUND, Floats, as_matrix
 
 #: The full range of one value, in integer units.
 FULL_RANGE = 2**32
@@ -51,7 +51,7 @@ def make_clamped_sum(
     Source: eigenvalues document, sections 2 and 3.3; the integers are ours.
 
     Raises:
-        ValueError: bounds that are not finite, not in order, or not one per column; 2^31 pairs.
+        ValueError: bounds beyond 1e200, not in order, or not one per column; 2^31 pairs.
 
     >>> from dppca_odp.spaces import matrix_domain, rows_metric
     >>> t = make_clamped_sum(matrix_domain(9, 4), rows_metric(), lower=0.0, upper=[5, 5, 5, 5])
@@ -66,10 +66,10 @@ def make_clamped_sum(
     width = np.where(active, high - low, 1.0)
 
     def clamped_sum(values: Floats) -> list[int]:
-        check_shape(values, pairs, columns)
+        matrix = as_matrix(values, pairs, columns)
         total = np.zeros(columns, dtype=np.int64)
         for start in range(0, pairs, BLOCK_PAIRS):
-            block = np.fmin(np.fmax(values[start : start + BLOCK_PAIRS], low), high)
+            block = np.fmin(np.fmax(matrix[start : start + BLOCK_PAIRS], low), high)
             units = np.rint((block - low) / width * FULL_RANGE)
             total += np.clip(units, 0, FULL_RANGE).astype(np.int64).sum(axis=0)
         return [int(value) for value in np.where(active, total, 0)]
@@ -116,12 +116,10 @@ def bounds(lower: npt.ArrayLike, upper: npt.ArrayLike, columns: int) -> tuple[Fl
             f"lower and upper must be one number, or one for each of {columns} columns; got shapes "
             f"{np.shape(lower)} and {np.shape(upper)}. Give as many as columns."
         ) from None
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not np.isfinite(high - low).all():
-            raise ValueError(
-                "lower and upper must be finite, and so must their difference; got other numbers. "
-                "Bring them closer."
-            )
+    if not (np.abs(low) <= LARGEST_BOUND).all() or not (np.abs(high) <= LARGEST_BOUND).all():
+        raise ValueError(
+            f"lower and upper must be within +-{LARGEST_BOUND:g}; got others. Bring them closer."
+        )
     if (low > high).any():
         raise ValueError("lower must not be above upper; got them crossed. Swap them.")
     return low, high
