@@ -31,7 +31,7 @@ from accountant.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from accountant.keys import Authorization, StoredRelease
 from accountant.ledger import Ledger
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
-from accountant.specs import Budget, Charge, PrivacyUnit, Share, Split, Stage, TableFacts
+from accountant.specs import Budget, Charge, PrivacyUnit, Split, Stage, StageWeight, TableFacts
 from accountant.statements import Statement
 
 __all__ = [
@@ -57,9 +57,9 @@ __all__ = [
     "PrivacyUnit",
     "Problem",
     "PureLoss",
-    "Share",
     "Split",
     "Stage",
+    "StageWeight",
     "Statement",
     "StoredRelease",
     "TableFacts",

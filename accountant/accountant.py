@@ -77,6 +77,12 @@ class Accountant:
         if not isinstance(ledger, Ledger):
             ledger = Ledger.create(ledger)
         with ledger.transaction() as transaction:
+            for other in transaction.data_sets():
+                if other != data_set and other.casefold() == data_set.casefold():
+                    raise GrantConflict(
+                        f"data_set must differ from {other!r} by more than case; got {data_set!r}. "
+                        "Use the name that has a grant."
+                    )
             standing = transaction.book(data_set).grant
             if standing is None:
                 transaction.append(data_set, "grant", terms)
@@ -123,20 +129,12 @@ class Accountant:
         return Statement.of(self.ledger.audit(), self.data_set)
 
     def split(self, budget: Budget, split: Split) -> dict[str, Budget]:
-        """The parts of a budget by stage. They sum to it exactly. Nothing is charged."""
+        """The parts of a budget by stage, as `Split.divide`: exact, and nothing is charged."""
         return split.divide(budget)
 
     def check_unit(self, unit: PrivacyUnit) -> None:
-        """Raise UnitMismatch unless the grant protects this unit."""
-        if unit != self.unit:
-            raise UnitMismatch(
-                f"unit must be that of the grant, {self.unit}; got {unit}. "
-                "State the unit of the grant."
-            )
-
-    def check_table(self, rows: int, columns: Iterable[str]) -> None:
-        """Raise TableMismatch if another table is on record."""
-        _match_table(self._book(), _table(rows, columns))
+        """Raise UnitMismatch unless the grant protects this unit; `authorize` checks it again."""
+        _match_unit(self._book(), unit)
 
     def stored(self, key: str, plan_hash: str) -> StoredRelease | None:
         """The newest release under this key; KeyConflict if the key is another plan's."""
@@ -157,6 +155,7 @@ class Accountant:
         refused: AccountantError
         with self.ledger.transaction() as transaction:
             book = transaction.book(self.data_set)
+            _match_unit(book, charge.unit)
             try:
                 _match_table(book, table)
                 attempts = attempts_under(book, charge.release_key, charge.plan_hash)
@@ -223,6 +222,14 @@ class Accountant:
 
     def _reject(self, transaction: Transaction, reason: str) -> None:
         transaction.append(self.data_set, "rejection", Rejection(reason=reason, actor=_user()))
+
+
+def _match_unit(book: Book, unit: PrivacyUnit) -> None:
+    granted = book.terms().unit
+    if unit != granted:
+        raise UnitMismatch(
+            f"unit must be that of the grant, {granted}; got {unit}. State the unit of the grant."
+        )
 
 
 def _match_table(book: Book, table: TableFacts) -> None:

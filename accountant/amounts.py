@@ -90,6 +90,14 @@ def float_above(amount: Fraction) -> float:
     return math.nextafter(nearest, math.inf) if Fraction(nearest) < amount else nearest
 
 
+def root_above(amount: Fraction) -> Fraction:
+    """The square root, exact where it is rational and rounded up in bit 256 where not."""
+    scaled = (amount.numerator << 512) // amount.denominator
+    root = math.isqrt(scaled)
+    exact = Fraction(root, 1 << 256)
+    return exact if exact * exact == amount else Fraction(root + 1, 1 << 256)
+
+
 def _validate(value: object, info: ValidationInfo) -> Fraction:
     return parse_amount(value, info.field_name or "amount")
 
@@ -172,7 +180,7 @@ def _quoted(value: object) -> str:
 def _float_advice(value: float, name: str) -> str:
     if not math.isfinite(value):
         return f"{name} must be a finite number; got the float {value}. {_EXAMPLES}."
-    literal = float(value).__repr__()
+    literal = repr(float(value))
     return f'{name} must be text or an integer; got the float {literal}. Write it as "{literal}".'
 
 

@@ -115,6 +115,8 @@ class Book:
             raise RuleError(f"the release key must be {self.next_key(key)!r}")
         if any(attempt.charge.plan_hash != charge.plan_hash for attempt in earlier):
             raise RuleError("the release key was used for another plan")
+        if charge.unit != self.terms().unit:
+            raise RuleError(f"the charge protects {charge.unit}, the grant {self.terms().unit}")
         if self.table is None:
             raise RuleError("the table must be recorded before a charge")
         require_spendable(charge.budget)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from accountant.amounts import to_text
 from accountant.errors import AccountantError, InvalidAmount
 from accountant.specs import Budget
 
@@ -37,12 +36,12 @@ class BudgetExceeded(AccountantError):
 
     def __str__(self) -> str:
         exhausted = self.largest.epsilon == 0 or self.largest.delta == 0
-        advice = "Ask the data holder" if exhausted else f"Ask for {self.largest.show_down()}"
+        most = f"Ask for at most {self.largest.show_down()}."
         return (
             f"request must fit in what remains, {self.remaining.show_down()} "
             f"(spent {self.spent.show_up()} of {self.granted.show_down()}); "
             f"got {self.asked.show_up()}, too large by {self.shortfall.show_up()}. "
-            f"{advice}{'' if exhausted else ' at most'}."
+            f"{'Ask the privacy officer.' if exhausted else most}"
         )
 
 
@@ -63,10 +62,7 @@ def require_spendable(budget: Budget) -> None:
     if budget.epsilon == 0:
         raise InvalidAmount('epsilon must be above 0; got 0. Use an amount such as "0.5".')
     if budget.delta == 0:
-        raise InvalidAmount(
-            f"delta must be between 0 and 1; got {to_text(budget.delta)}. "
-            'Use a small one such as "1e-6".'
-        )
+        raise InvalidAmount('delta must be between 0 and 1; got 0. Use a small one such as "1e-6".')
 
 
 def require_fit(asked: Budget, granted: Budget, spent: Budget) -> None:

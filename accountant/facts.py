@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
-from pydantic_core import ErrorDetails
 
 from accountant.errors import InvalidValue
 
@@ -24,14 +24,28 @@ def in_one_line() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        raise InvalidValue(" ".join(map(_line, error.errors()))) from None
+        raise InvalidValue(first_problem(error)) from None
 
 
-def _line(detail: ErrorDetails) -> str:
-    if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
-    name = ".".join(map(str, detail["loc"])) or "value"
-    return f"{name} must be valid; got {detail['input']!r}. {detail['msg']}."
+def first_problem(error: ValidationError) -> str:
+    """The first problem of a model in one line, with where it is."""
+    problem = error.errors(include_url=False)[0]
+    kind, text = problem["type"], problem["msg"]
+    path = [str(part) for part in problem["loc"]]
+    where = ".".join(part for part in path if part.isidentifier() or part.isdigit()) or "the value"
+    if kind == "value_error":
+        told = text.removeprefix("Value error, ")
+        return f"{where}: {told}" if len(path) > 1 else told
+    if kind == "json_invalid":
+        return f"the file must be JSON; got {text.removeprefix('Invalid JSON: ')}. Check it there."
+    if kind == "extra_forbidden":
+        return f"{where} must not be there; got an unknown key. Check its spelling."
+    if kind == "missing":
+        return f"{where} must be given; got nothing. Add it."
+    return (
+        f"{where} must {text.removeprefix('Input should ')}; got {problem['input']!r}. "
+        "Change that value."
+    )
 
 
 def check_words(value: str, name: str) -> str:
@@ -48,6 +62,11 @@ def check_name(value: str, name: str) -> str:
     """The value, if it is one line of text that is not blank; InvalidValue otherwise."""
     if not value.strip():
         raise InvalidValue(f"{name} must not be blank; got {value!r}. Give it a name.")
+    if value != unicodedata.normalize("NFC", value).strip():
+        raise InvalidValue(
+            f"{name} must be written in one way, without blanks around it and with composed "
+            f"characters; got {value!r}. Retype it."
+        )
     return check_words(value, name)
 
 

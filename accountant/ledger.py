@@ -64,6 +64,10 @@ class Transaction:
         """What the ledger says about the data set, this transaction's entries included."""
         return self._audit.books.get(data_set) or Book(data_set)
 
+    def data_sets(self) -> tuple[str, ...]:
+        """The names that the ledger knows."""
+        return tuple(self._audit.books)
+
     def append(
         self,
         data_set: str,

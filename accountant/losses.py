@@ -36,10 +36,14 @@ class PureLoss(Fact):
 
 
 class GaussianLoss(Fact):
-    """Gaussian differential privacy with this mu (Dong, Roth and Su 2022), `count` times."""
+    """Gaussian differential privacy with this mu (Dong, Roth and Su 2022), `count` times.
+
+    `leak`: the total variation between each answer's law and that of an exactly mu-GDP one.
+    """
 
     kind: Literal["gaussian"] = "gaussian"
     mu: Amount
+    leak: Amount = Fraction(0)
     count: Count = 1
 
     def __str__(self) -> str:

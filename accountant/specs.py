@@ -90,7 +90,7 @@ class TableFacts(Fact):
         return f"{self.rows} rows with columns {', '.join(self.columns)}"
 
 
-class Share(Fact):
+class StageWeight(Fact):
     """One stage's weight in a split, and whether it takes part of the delta."""
 
     name: Name
@@ -106,36 +106,36 @@ class Share(Fact):
 
 
 class Split(Fact):
-    """Named shares of a budget. The parts sum to the whole exactly."""
+    """Named stages with weights. The parts of a budget sum to the whole exactly."""
 
-    shares: tuple[Share, ...]
+    weights: tuple[StageWeight, ...]
 
-    @field_validator("shares")
+    @field_validator("weights")
     @classmethod
-    def _names_differ(cls, shares: tuple[Share, ...]) -> tuple[Share, ...]:
-        names = [share.name for share in shares]
+    def _names_differ(cls, weights: tuple[StageWeight, ...]) -> tuple[StageWeight, ...]:
+        names = [weight.name for weight in weights]
         if not names or len(set(names)) < len(names):
             raise InvalidValue(
-                f"shares must have different names, at least one; got {', '.join(names) or 'none'}."
-                " Name each stage once."
+                "weights must have different names, at least one; "
+                f"got {', '.join(names) or 'none'}. Name each stage once."
             )
-        return shares
+        return weights
 
     def divide(self, budget: Budget) -> dict[str, Budget]:
-        """Epsilon by weight over all shares, delta by weight over those that use it."""
-        whole = sum((share.weight for share in self.shares), Fraction(0))
-        noisy = sum((share.weight for share in self.shares if share.uses_delta), Fraction(0))
+        """Epsilon by weight over all stages, delta by weight over those that use it."""
+        whole = sum((stage.weight for stage in self.weights), Fraction(0))
+        noisy = sum((stage.weight for stage in self.weights if stage.uses_delta), Fraction(0))
         if budget.delta > 0 and noisy == 0:
             raise InvalidAmount(
                 f"delta must be 0 when no stage uses it; got {to_text(budget.delta)}. "
                 "Let one stage use delta."
             )
         return {
-            share.name: Budget.of(
-                budget.epsilon * share.weight / whole,
-                budget.delta * share.weight / noisy if share.uses_delta else 0,
+            stage.name: Budget.of(
+                budget.epsilon * stage.weight / whole,
+                budget.delta * stage.weight / noisy if stage.uses_delta else 0,
             )
-            for share in self.shares
+            for stage in self.weights
         }
 
 
@@ -148,10 +148,11 @@ class Stage(Fact):
 
 
 class Charge(Fact):
-    """What one release asks for. Its stages may not ask for more than the whole."""
+    """What one plan asks for, protecting whom. Its stages may not ask for more than the whole."""
 
     release_key: Name
     plan_hash: Name
+    unit: PrivacyUnit
     budget: Budget
     stages: tuple[Stage, ...]
     actor: Words = ""

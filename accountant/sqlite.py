@@ -18,6 +18,8 @@ _APPLICATION_ID = 0x6C656467  # "ledg" in the file header: what tells a ledger f
 _SCHEMA_VERSION = 1
 _BUSY_SECONDS = 30.0
 
+RESTORE = "Restore a copy, and count as spent what was charged since: a copy forgets it"
+
 _TRIGGERS = tuple(
     f"CREATE TRIGGER entries_refuse_{action.lower()} BEFORE {action} ON entries "
     "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
@@ -95,7 +97,7 @@ def check_identity(connection: Connection, path: Path) -> None:
 def check_pages(connection: Connection, path: Path) -> None:
     """Refuse a file whose pages are damaged or missing."""
     if connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one() != "ok":
-        raise _unreadable(path, "it is damaged", "Restore it from a copy")
+        raise _unreadable(path, "it is damaged", RESTORE)
 
 
 @contextmanager
@@ -115,15 +117,16 @@ def _explain(path: Path, cause: BaseException | None) -> LedgerUnreadable:
     for start, (why, advice) in _REASONS.items():
         if name.startswith(start):
             return _unreadable(path, why, advice)
-    return _unreadable(path, str(cause), "Restore it from a copy")
+    return _unreadable(path, str(cause), "Check the disk; the ledger itself may be sound")
 
 
 _REASONS = {
     "SQLITE_NOTADB": ("it is no database", "Choose another path"),
-    "SQLITE_CORRUPT": ("it is damaged", "Restore it from a copy"),
+    "SQLITE_CORRUPT": ("it is damaged", RESTORE),
     "SQLITE_READONLY": ("it cannot be written", "Make the file and its folder writable"),
     "SQLITE_CANTOPEN": ("it cannot be opened", "Make the file and its folder accessible"),
     "SQLITE_BUSY": (f"it was locked for {_BUSY_SECONDS:.0f} s", "Try again when it is free"),
+    "SQLITE_IOERR": ("the disk failed or is full", "Make room or check it, and try again"),
     "SQLITE_FULL": ("the disk is full", "Make room and try again"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
@@ -143,7 +144,7 @@ class Statement(Fact):
         if self.releases:
             yield Text("\nRELEASES")
             yield self._release_table()
-        for heading, lines in (("REFUSED", self._refused()), ("REJECTED", self._rejected())):
+        for heading, lines in (("REFUSED", self._refused()), ("UNUSABLE DATA", self._rejected())):
             if lines:
                 yield Text("\n".join(("", heading, *lines)))
         yield Text(f"\n{self.entries} entries in the ledger, the last with hash\n{self.head}")
@@ -163,7 +164,7 @@ class Statement(Fact):
         table = _grid("release", "epsilon", "delta", "state or losses")
         for line in self.releases:
             table.add_row(
-                Text(f"{line.sequence}. {line.key}"),
+                Text(f"{line.sequence}. {_short(line.key)}"),
                 show_up(line.budget.epsilon),
                 show_delta_up(line.budget.delta),
                 Text(f"{line.state}, {_when(line.time, line.actor, line.purpose)}"),
@@ -179,7 +180,7 @@ class Statement(Fact):
 
     def _refused(self) -> list[str]:
         return [
-            f"{line.sequence}. {line.key}: {line.asked.show_up()}, where "
+            f"{line.sequence}. {_short(line.key)}: {line.asked.show_up()}, where "
             f"{line.remaining.show_down()} remained, "
             f"{_when(line.time, line.actor, line.purpose)}"
             for line in self.refusals
@@ -214,6 +215,12 @@ def _guarantee(granted: Budget, unit: PrivacyUnit) -> str:
         "probability of any result of all releases together would change by at most a factor of "
         f"e^{show_up(granted.epsilon)} plus {show_delta_up(granted.delta)}."
     )
+
+
+def _short(key: str) -> str:
+    """A key as people read it: a plan's hash by its beginning, as version control does."""
+    head, mark, attempt = key.partition("#")
+    return head[:12] + mark + attempt if re.fullmatch("[0-9a-f]{64}", head) else key
 
 
 def _when(time: str, actor: str, purpose: str) -> str:

@@ -22,7 +22,13 @@ from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean, then_clipp
 from dppca_odp.eigenvalues.huber import Huber, make_huber, then_huber
 from dppca_odp.eigenvalues.pmwm import PMWM, make_pmwm, then_pmwm
 from dppca_odp.eigenvalues.scree import Scree, make_scree, then_scree
-from dppca_odp.errors import DppcaError, InvalidPlan, PriceMismatch, ReleaseFailed, UnusableTable
+from dppca_odp.errors import (
+    DppcaError,
+    InvalidPlan,
+    LossExceedsCharge,
+    ReleaseFailed,
+    UnusableTable,
+)
 from dppca_odp.plan import Plan, make_plan, then_plan
 from dppca_odp.plots import plot_scree, save_scree
 from dppca_odp.primitives.means import GaussianMean, make_gaussian_mean, then_gaussian_mean
@@ -60,10 +66,11 @@ from dppca_odp.primitives.scales import (
     then_dyadic_counts,
     then_dyadic_scale,
 )
+from dppca_odp.primitives.stages import make_in_stages, then_in_stages
 from dppca_odp.primitives.sums import make_clamped_sum, then_clamped_sum
 from dppca_odp.releases import Release, ReleasedDirections, ReleasedScree
 from dppca_odp.spaces import matrix_domain, rows_metric
-from dppca_odp.tables import Column, read_table
+from dppca_odp.tables import Column, load_table
 
 __all__ = [
     "PMWM",
@@ -77,9 +84,9 @@ __all__ = [
     "GaussianMean",
     "Huber",
     "InvalidPlan",
+    "LossExceedsCharge",
     "Pairing",
     "Plan",
-    "PriceMismatch",
     "PrivacyUnit",
     "Quantile",
     "Release",
@@ -90,6 +97,7 @@ __all__ = [
     "SearchGrid",
     "UnusableTable",
     "draw_pairing",
+    "load_table",
     "make_clamped_sum",
     "make_clipped_mean",
     "make_directions",
@@ -100,6 +108,7 @@ __all__ = [
     "make_gaussian_steps",
     "make_half_squared_differences",
     "make_huber",
+    "make_in_stages",
     "make_kendall_matrix",
     "make_part_of_pairs",
     "make_plan",
@@ -112,7 +121,6 @@ __all__ = [
     "nonnegative",
     "plot_scree",
     "proportions_of_variance",
-    "read_table",
     "ring_degree",
     "rows_metric",
     "save_scree",
@@ -126,6 +134,7 @@ __all__ = [
     "then_gaussian_steps",
     "then_half_squared_differences",
     "then_huber",
+    "then_in_stages",
     "then_kendall_matrix",
     "then_part_of_pairs",
     "then_plan",

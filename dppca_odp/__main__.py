@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
 from accountant import (
@@ -53,7 +52,7 @@ def preview(
 ) -> None:
     """Show what a plan costs, stage by stage; no data is read and nothing is charged."""
     with exit_status():
-        shown = read_plan(plan).preview(rows, columns)
+        shown = Plan.read(plan).preview(rows, columns)
         if as_json:
             typer.echo(shown.model_dump_json(indent=2))
         else:
@@ -76,9 +75,9 @@ def run(
 ) -> None:
     """Charge the plan's budget, release, and write release.json and scree.png."""
     with exit_status():
-        planned = read_plan(plan)
+        planned = Plan.read(plan)
         accountant = Accountant(ledger, data_set=dataset)
-        make_writable(out)
+        check_writable(out)
         release = planned.run(data, accountant, key, fresh=fresh, purpose=purpose)
         write_release(release, out)
         for warning in release.warnings:
@@ -86,7 +85,7 @@ def run(
         if as_json:
             typer.echo(release.model_dump_json(indent=2))
             return
-        cost = "nothing: it was already paid for" if release.stored else str(release.budget)
+        cost = "nothing: it was already paid for" if release.from_ledger else str(release.budget)
         console.print(release)
         console.print(f"Cost {cost}. Remaining {accountant.remaining().show_down()}.")
         console.print(f"Written to {out}: release.json" + (", scree.png" if release.screes else ""))
@@ -108,41 +107,11 @@ def demo(
     from dppca_odp.demo import run_demo
 
     with exit_status():
-        make_writable(out)
+        check_writable(out)
         run_demo(out, console)
 
 
-def read_plan(path: Path) -> Plan:
-    """A plan from a file.
-
-    Raises:
-        InvalidPlan: no such file, not JSON, or not a plan.
-    """
-    try:
-        return Plan.model_validate_json(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError):
-        raise InvalidPlan(f"the plan must be a readable UTF-8 file; got {path}.") from None
-    except ValidationError as error:
-        raise InvalidPlan(f"{path.name}: {first_problem(error)}") from None
-
-
-def first_problem(error: ValidationError) -> str:
-    """The first problem of a plan in one line, with where it is."""
-    problem = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in problem["loc"]) or "the plan"
-    kind, text = problem["type"], problem["msg"]
-    if kind == "value_error":
-        return f"{where}: {text.removeprefix('Value error, ')}"
-    if kind == "json_invalid":
-        return f"the plan must be JSON; {text.removeprefix('Invalid JSON: ')}."
-    if kind == "extra_forbidden":
-        return f"{where} must not be there: no such key. See 'dppca-odp schema'."
-    if kind == "missing":
-        return f"{where} must be given."
-    return f"{where} must {text.removeprefix('Input should ')}; got {problem['input']!r}."
-
-
-def make_writable(folder: Path) -> None:
+def check_writable(folder: Path) -> None:
     """Make the folder, before anything is charged."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -155,9 +124,17 @@ def make_writable(folder: Path) -> None:
 
 def write_release(release: Release, folder: Path) -> None:
     """release.json and, where there are eigenvalues, scree.png."""
-    release.write(folder / "release.json")
-    if release.screes:
-        save_scree(release, folder / "scree.png")
+    try:
+        release.write(folder / "release.json")
+        if release.screes:
+            save_scree(release, folder / "scree.png")
+    except OSError:
+        leave(
+            NAME,
+            2,
+            f"out must be a folder that can be written; got {folder}. The release is paid for and "
+            "in the ledger: run again with another folder, at no cost.",
+        )
 
 
 @contextmanager

@@ -8,6 +8,7 @@ definitions of the columns, not from the table.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 from rich.console import Console
@@ -19,7 +20,7 @@ from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.eigenvalues.scree import Method, Scree
-from dppca_odp.errors import UnusableTable
+from dppca_odp.errors import InvalidPlan
 from dppca_odp.plan import Plan
 from dppca_odp.plots import save_scree
 from dppca_odp.tables import Column
@@ -55,7 +56,7 @@ PLAN = Plan(
         Directions(name="directions", components=3),
         _scree("clipped", Clipped(clipping_bound=2.0)),
         _scree("pmwm", PMWM(lower_bound=0, upper_bound=5, pair_rows="reuse")),
-        _scree("huber", Huber(lowest_scale=-5, highest_scale=-1)),
+        _scree("huber", Huber(lowest_scale=-6, highest_scale=0, scale_fraction=Fraction(1, 4))),
     ),
 )
 
@@ -71,7 +72,7 @@ def run_demo(out: Path, console: Console) -> None:
     """Grant, preview, release, re-run for nothing, be refused, and read the statement.
 
     Raises:
-        UnusableTable: statsmodels is not installed.
+        InvalidPlan: statsmodels is not installed.
     """
     table = out / "randhie.csv"
     copy_table(table)
@@ -97,13 +98,13 @@ def run_demo(out: Path, console: Console) -> None:
     release.write(out / "release.json")
     save_scree(release, out / "scree.png")
     console.print(release)
-    if release.stored:
+    if release.from_ledger:
         console.print("This release was paid for in an earlier run: nothing was charged.")
 
     console.print(Rule("4. The same plan again costs nothing"))
     again = PLAN.run(table, accountant)
     console.print(
-        f"From the ledger: {again.stored}. Remaining {accountant.remaining().show_down()}."
+        f"From the ledger: {again.from_ledger}. Remaining {accountant.remaining().show_down()}."
     )
 
     console.print(Rule("5. A request that does not fit is refused"))
@@ -124,7 +125,7 @@ def copy_table(path: Path) -> None:
     try:
         from statsmodels.datasets import randhie
     except ImportError:
-        raise UnusableTable(
-            'the demo table must be installed. Type: pip install "dppca-odp[demo]"'
+        raise InvalidPlan(
+            'statsmodels must be installed; got none. Type: pip install "dppca-odp[demo]"'
         ) from None
     randhie.load_pandas().data.to_csv(path, index=False)

@@ -15,26 +15,18 @@ from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
 from pydantic import Field
 
-from accountant.losses import GaussianLoss
+from accountant.amounts import float_above, root_above
 from accountant.specs import Budget, PrivacyUnit, Stage
 from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
-from dppca_odp.primitives.noise import (
-    gaussian_scale,
-    stage_loss,
-    stage_mu,
-    then_gaussian,
-)
-from dppca_odp.primitives.pairs import Pairing, check_shape, draw_pairing, ring_degree
+from dppca_odp.primitives.noise import gaussian_stage, then_gaussian
+from dppca_odp.primitives.pairs import Pairing, draw_pairing, number_of_pairs, ring_degree
 from dppca_odp.releases import ReleasedDirections
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from dppca_odp.values import Floats, Integers, as_matrix
 
 #: A direction of a pair is kept to this many units, so |u u'| <= 2^40 in Frobenius norm.
 UNIT_LENGTH = 2**20
@@ -44,8 +36,6 @@ EXACT_PAIRS = 2**13
 SMALL_PRODUCT = 2**18
 #: Bits left for the sums; the noise needs the rest of 63.
 SUM_BITS = 56
-#: sqrt(2), rounded up.
-ROOT_TWO = float(np.nextafter(np.sqrt(2.0), np.inf))
 
 
 class Directions(PlannedRelease):
@@ -57,14 +47,22 @@ class Directions(PlannedRelease):
     degree: Annotated[int, Field(ge=2, multiple_of=2)] = 16
     """Each row is in this many pairs (fewer when the table is small); no privacy cost."""
 
-    def stages(self, share: Budget, setting: Setting, components: int) -> tuple[PlannedStage, ...]:
+    def stages(self, share: Budget, setting: Setting) -> tuple[PlannedStage, ...]:
         """One Gaussian stage: the matrix."""
-        shape = _shape(setting.rows, setting.columns, ring_degree(setting.rows, self.degree))
-        sensitivity = shape.sensitivity(setting.unit.rows_per_person)
-        mu = stage_mu(share, sensitivity=sensitivity, numbers=setting.columns**2)
-        stage = Stage(name="matrix", budget=share, losses=(GaussianLoss(mu=Fraction(mu)),))
-        noise = gaussian_scale(sensitivity, mu) / shape.whole
-        return (PlannedStage(stage, noise, "standard deviation on the diagonal of the matrix"),)
+        units = MatrixUnits(setting.rows, setting.columns, ring_degree(setting.rows, self.degree))
+        planned = gaussian_stage(
+            share,
+            sensitivity=units.sensitivity(setting.unit.rows_per_person),
+            numbers=setting.columns**2,
+        )
+        stage = Stage(name="matrix", budget=share, losses=(planned.loss,))
+        return (
+            PlannedStage(
+                stage=stage,
+                noise_scale=planned.scale / units.whole,
+                noise="standard deviation on the diagonal of the matrix",
+            ),
+        )
 
     def make(
         self,
@@ -86,40 +84,49 @@ class Directions(PlannedRelease):
             d_in=unit.rows_per_person,
         )
 
-    def released(self, answer: Floats, share: Budget, setting: Setting) -> ReleasedDirections:
+    def released(self, answer: NoisyDirections) -> ReleasedDirections:
         """The directions, and how noisy their matrix was."""
-        (planned,) = self.stages(share, setting, self.components)
-        assert planned.noise_scale is not None
         return ReleasedDirections(
-            name=self.name, vectors=tuple(map(tuple, answer)), noise_scale=planned.noise_scale
+            name=self.name, vectors=answer.vectors.tolist(), noise_scale=answer.noise_scale
         )
 
 
-class _Shape(NamedTuple):
-    """How the integer matrix is scaled: public."""
+class NoisyDirections(NamedTuple):
+    """Orthonormal columns, p by k, and the standard deviation on the diagonal of their matrix."""
 
+    vectors: Floats
+    noise_scale: float
+
+
+class MatrixUnits(NamedTuple):
+    """How the mean of u u' is written in integers: public."""
+
+    rows: int
     columns: int
     degree: int
-    pairs: int
-    dropped_bits: int
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs."""
+        return number_of_pairs(self.rows, self.degree)
+
+    @property
+    def dropped_bits(self) -> int:
+        """Low bits of the sums that are dropped before the noise."""
+        return max(0, (self.pairs * UNIT_LENGTH**2).bit_length() - SUM_BITS)
 
     @property
     def whole(self) -> float:
-        """The integer that stands for 1 in the mean of u u'."""
+        """The integer that stands for 1."""
         return self.pairs * UNIT_LENGTH**2 / 2.0**self.dropped_bits
 
     def sensitivity(self, d_in: int) -> float:
-        """Frobenius norm by which d rows move the integer matrix."""
+        """How far d rows move the integer matrix, in Frobenius norm, rounded up."""
+        if not d_in:
+            return 0.0
         touched = min(d_in * self.degree, self.pairs)
-        moved = float(touched * UNIT_LENGTH**2) * ROOT_TWO / 2.0**self.dropped_bits
-        floors = self.columns if self.dropped_bits else 0
-        return float(np.nextafter(moved + floors, np.inf)) if d_in else 0.0
-
-
-def _shape(rows: int, columns: int, degree: int) -> _Shape:
-    pairs = rows // 2 if degree == 1 else rows * degree // 2
-    dropped = max(0, (pairs * UNIT_LENGTH**2).bit_length() - SUM_BITS)
-    return _Shape(columns, degree, pairs, dropped)
+        moved = root_above(Fraction(2)) * touched * UNIT_LENGTH**2 / 2**self.dropped_bits
+        return float_above(moved + (self.columns if self.dropped_bits else 0))
 
 
 def make_kendall_matrix(
@@ -143,28 +150,35 @@ def make_kendall_matrix(
     pairs. Products and sums of 8192 pairs are below 2^53 and exact; the rest is added in
     integers. Dropping b bits (floor) moves each of p^2 entries by less than a unit, p in norm.
 
-    NaN counts as 0, values are held within +-1e100, equal rows give 0: every table is answered.
+    NaN counts as 0, values are clamped to +-1e100, equal rows give 0: every table is answered.
     Source: the ``dppca`` package, whose sensitivity of all pairs, 4/n, is loose.
 
     Raises:
         ValueError: a pairing for another number of rows.
+
+    >>> from dppca_odp.spaces import matrix_domain, rows_metric
+    >>> t = make_kendall_matrix(matrix_domain(9, 2), rows_metric(), pairing=draw_pairing(9, 4))
+    >>> round(t.map(1) / 2**40, 6)
+    5.656854
     """
     rows, columns = matrix_shape(input_domain, input_metric)
     if pairing.rows != rows:
-        raise ValueError(f"pairing must be for {rows} rows; got {pairing.rows}.")
-    shape = _shape(rows, columns, pairing.degree)
+        raise ValueError(
+            f"pairing must be for {rows} rows; got {pairing.rows}. Draw one for this table."
+        )
+    units = MatrixUnits(rows, columns, pairing.degree)
 
     def kendall(table: Floats) -> list[int]:
-        check_shape(table, rows, columns)
+        matrix = as_matrix(table, rows, columns)
         high = np.zeros((columns, columns), dtype=np.int64)
         low = np.zeros((columns, columns), dtype=np.int64)
-        for difference in pairing.differences(table):
+        for difference in pairing.differences(matrix):
             for start in range(0, len(difference), EXACT_PAIRS):
-                units = integer_directions(difference[start : start + EXACT_PAIRS])
-                block = exact_products(units)
+                unit_vectors = integer_directions(difference[start : start + EXACT_PAIRS])
+                block = exact_products(unit_vectors)
                 high += block >> 20
                 low += block & (2**20 - 1)
-        return [int(entry) for entry in _join(high, low, shape.dropped_bits).ravel()]
+        return [int(entry) for entry in _join(high, low, units.dropped_bits).ravel()]
 
     return dp.t.make_user_transformation(
         input_domain,
@@ -172,7 +186,7 @@ def make_kendall_matrix(
         integers_domain(columns**2),
         integers_metric(),
         kendall,
-        shape.sensitivity,
+        units.sensitivity,
     )
 
 
@@ -226,7 +240,7 @@ def make_directions(
     ==================  ==================================================
     input domain        matrices, n rows by p columns
     input metric        Hamming distance over rows
-    output              p by k, orthonormal columns, largest eigenvalue first
+    output              NoisyDirections: p by k, orthonormal, largest eigenvalue first
     output measure      approximate differential privacy
     privacy map         that of ``make_gaussian`` at the matrix's sensitivity; at ``d_in`` at
                         most the share, in both coordinates
@@ -240,19 +254,26 @@ def make_directions(
 
     Raises:
         ValueError: components outside 1..p; a pairing for another table; no delta.
+
+    >>> from dppca_odp.spaces import matrix_domain, rows_metric
+    >>> m = make_directions(matrix_domain(9, 2), rows_metric(), components=1,
+    ...     pairing=draw_pairing(9, 4), share=Budget.of("1", "1e-6"), d_in=1)
+    >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)
+    True
     """
     _, columns = matrix_shape(input_domain, input_metric)
     if not 1 <= components <= columns:
-        raise ValueError(f"components must be between 1 and {columns}; got {components}.")
+        raise ValueError(
+            f"components must be between 1 and {columns}; got {components}. Use fewer."
+        )
     matrix = make_kendall_matrix(input_domain, input_metric, pairing=pairing)
-    sensitivity = matrix.map(d_in)
-    mu = stage_mu(share, sensitivity=sensitivity, numbers=columns**2)
-    _, delta = stage_loss(share)
-    chain: Measurement = (
-        matrix
-        >> then_gaussian(scale=gaussian_scale(sensitivity, mu), delta=delta)
-        >> (lambda entries: leading_eigenvectors(entries, components))
-    )
+    stage = gaussian_stage(share, sensitivity=matrix.map(d_in), numbers=columns**2)
+    units = MatrixUnits(pairing.rows, columns, pairing.degree)
+
+    def read(entries: list[int]) -> NoisyDirections:
+        return NoisyDirections(leading_eigenvectors(entries, components), stage.scale / units.whole)
+
+    chain: Measurement = matrix >> then_gaussian(scale=stage.scale, delta=stage.delta) >> read
     return chain
 
 

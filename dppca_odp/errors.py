@@ -19,5 +19,5 @@ class ReleaseFailed(DppcaError):
     """A measurement that stopped after its charge; the charge stays."""
 
 
-class PriceMismatch(DppcaError):
+class LossExceedsCharge(DppcaError):
     """A measurement whose own privacy map exceeds its planned charge: a bug, stopped in time."""

@@ -7,42 +7,41 @@ measurement, and run against an accountant.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
-import numpy.typing as npt
-import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from accountant import Accountant, Charge, StoredRelease
+from accountant import Accountant, Charge
 from accountant.composition import require_spendable
-from accountant.specs import Budget, PrivacyUnit, Share, Split
+from accountant.entries import canonical_json
+from accountant.facts import Fact, first_problem, in_one_line
+from accountant.specs import Budget, PrivacyUnit, Split, StageWeight
 from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan, UnusableTable
-from dppca_odp.planned import Setting
-from dppca_odp.preview import Preview, PreviewStage
+from dppca_odp.planned import PlannedStage, Setting
+from dppca_odp.preview import Preview
+from dppca_odp.primitives.stages import Ask, make_in_stages
 from dppca_odp.releases import Release
-from dppca_odp.session import check_price, release_paid
-from dppca_odp.spaces import approximate, matrix_domain, matrix_shape, rows_metric, to_then
+from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
+from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
 from dppca_odp.tables import Column, load_table
+from dppca_odp.values import Floats
 
-Floats = npt.NDArray[np.float64]
 Planned = Annotated[Directions | Scree, Field(discriminator="kind")]
 NamedColumn = Annotated[
     Column, BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value)
 ]
 
 
-class Plan(BaseModel):
+class Plan(Fact):
     """Releases with weights, under one budget, one unit, and public facts of the columns."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     budget: Budget
     unit: PrivacyUnit
@@ -56,26 +55,45 @@ class Plan(BaseModel):
         require_spendable(self.budget)
         for kind, names in (("columns", self.column_names), ("releases", self.release_names)):
             if len(set(names)) < len(names):
-                raise ValueError(f"{kind} must have different names; got {', '.join(names)}.")
+                raise ValueError(
+                    f"{kind} must have different names; got {', '.join(names)}. Rename one."
+                )
         directions: dict[str, int] = {}
         for release in self.releases:
             if isinstance(release, Directions):
                 if release.components > len(self.columns):
                     raise ValueError(
                         f"components must be at most the number of columns, {len(self.columns)}; "
-                        f"got {release.components}."
+                        f"got {release.components}. Use fewer."
                     )
                 directions[release.name] = release.components
             elif isinstance(release.directions, str):
                 if release.directions not in directions:
                     raise ValueError(
                         f"directions of {release.name} must name an earlier release of "
-                        f"directions; got {release.directions}."
+                        f"directions; got {release.directions}. Plan it before."
                     )
             else:
                 _check_orthonormal(release.directions, len(self.columns))
-            _check_method(release, self.components(release))
+            if isinstance(release, Scree):
+                release.method.check(self.components(release))
         return self
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """A plan from a JSON file.
+
+        Raises:
+            InvalidPlan: no such file, not JSON, or not a plan; in one line.
+        """
+        try:
+            return cls.model_validate_json(Path(path).read_text(encoding="utf-8-sig"))
+        except (OSError, UnicodeDecodeError):
+            raise InvalidPlan(
+                f"the plan must be a readable UTF-8 file; got {path}. Check the path."
+            ) from None
+        except ValidationError as error:
+            raise InvalidPlan(f"{Path(path).name}: {first_problem(error)}") from None
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -90,8 +108,7 @@ class Plan(BaseModel):
     @property
     def hash(self) -> str:
         """A name for exactly this plan: SHA-256 of its canonical JSON."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(canonical_json(self.model_dump(mode="json")).encode()).hexdigest()
 
     def components(self, release: Planned) -> int:
         """How many directions a release has, or uses."""
@@ -105,8 +122,10 @@ class Plan(BaseModel):
 
     def shares(self) -> dict[str, Budget]:
         """The exact budget of each release."""
-        shares = (Share(name=r.name, weight=r.weight, uses_delta=True) for r in self.releases)
-        return Split(shares=tuple(shares)).divide(self.budget)
+        weights = (
+            StageWeight(name=r.name, weight=r.weight, uses_delta=True) for r in self.releases
+        )
+        return Split(weights=tuple(weights)).divide(self.budget)
 
     def preview(self, rows: int, columns: int | None = None) -> Preview:
         """The stages, their shares, losses and public noise scales, for a table of this shape.
@@ -116,14 +135,15 @@ class Plan(BaseModel):
         """
         if columns is not None and columns != len(self.columns):
             raise InvalidPlan(
-                f"columns must be {len(self.columns)}, as the plan declares; got {columns}."
+                f"columns must be {len(self.columns)}, as the plan declares; got {columns}. "
+                "Count the measured columns."
             )
         return Preview(
             budget=self.budget,
             unit=self.unit,
             rows=rows,
             columns=len(self.columns),
-            stages=tuple(self._stages(rows)),
+            stages=self._stages(rows),
         )
 
     def make(self, rows: int) -> Measurement:
@@ -131,10 +151,9 @@ class Plan(BaseModel):
 
         Raises:
             InvalidPlan: the plan cannot run on such a table.
-            PriceMismatch: a privacy map exceeds its share.
+            LossExceedsCharge: a privacy map exceeds its share.
         """
-        if rows < 2:
-            raise InvalidPlan(f"rows must be at least 2; got {rows}.")
+        _check_rows(rows)
         try:
             return make_plan(matrix_domain(rows, len(self.columns)), rows_metric(), plan=self)
         except ValueError as error:
@@ -146,8 +165,8 @@ class Plan(BaseModel):
         Raises:
             KeyConflict: the key belongs to another plan.
         """
-        found = accountant.stored(self.hash if key is None else key, self.hash)
-        return None if found is None else _from_ledger(found)
+        stored = accountant.stored(self.hash if key is None else key, self.hash)
+        return None if stored is None else from_ledger(stored)
 
     def run(
         self,
@@ -156,14 +175,14 @@ class Plan(BaseModel):
         key: str | None = None,
         *,
         fresh: bool = False,
-        actor: str | None = None,
+        actor: str = "",
         purpose: str = "",
     ) -> Release:
         """Charge the plan's budget, then release.
 
         ``table`` is a matrix with the plan's columns in order, a data frame that holds them, or
         the path of a CSV or Parquet file. The key defaults to the plan's hash: running the same
-        plan again returns the stored release, at no cost (``release.stored`` is true).
+        plan again returns the stored release, at no cost (``release.from_ledger`` is true).
         ``fresh`` pays for new noise.
 
         Raises:
@@ -179,22 +198,36 @@ class Plan(BaseModel):
         except UnusableTable as error:
             accountant.reject(str(error))
             raise
-        measurement = self.make(len(rows))
-        check_price(measurement, self.unit.rows_per_person, self.budget)
-        charge = Charge(
-            release_key=self.hash if key is None else key,
-            plan_hash=self.hash,
-            budget=self.budget,
-            stages=tuple(line.stage for line in self._stages(len(rows))),
-            purpose=purpose,
-            **({} if actor is None else {"actor": actor}),
-        )
+        with interrupts_deferred():  # privacy maps are Python callbacks, too
+            measurement = self.make(len(rows))
+            check_loss(measurement, self.unit.rows_per_person, self.budget)
+        with in_one_line():
+            charge = Charge(
+                release_key=self.hash if key is None else key,
+                plan_hash=self.hash,
+                unit=self.unit,
+                budget=self.budget,
+                stages=tuple(line.stage for line in self._stages(len(rows))),
+                actor=actor,
+                purpose=purpose,
+            )
 
-        def record(answers: Mapping[str, Any], release_key: str) -> dict[str, Any]:
-            release = self._release(answers, accountant.data_set, release_key, charge, len(rows))
-            return release.model_dump(mode="json")
+        def record(answers: Mapping[str, Any], release_key: str) -> Release:
+            return Release(
+                data_set=accountant.data_set,
+                release_key=release_key,
+                plan_hash=self.hash,
+                time=datetime.now(UTC),
+                budget=self.budget,
+                unit=self.unit,
+                rows=len(rows),
+                columns=self.column_names,
+                stages=charge.stages,
+                results=tuple(release.released(answers[release.name]) for release in self.releases),
+                versions={name: version(name) for name in ("dppca-odp", "opendp", "numpy")},
+            )
 
-        outcome = release_paid(
+        return charge_and_release(
             accountant,
             charge,
             measurement=measurement,
@@ -203,47 +236,21 @@ class Plan(BaseModel):
             fresh=fresh,
             record=record,
         )
-        if isinstance(outcome, StoredRelease):
-            return _from_ledger(outcome)
-        return Release.model_validate_json(json.dumps(outcome))
 
-    def _stages(self, rows: int) -> list[PreviewStage]:
-        setting = Setting(rows, len(self.columns), self.unit)
+    def _stages(self, rows: int) -> tuple[PlannedStage, ...]:
+        _check_rows(rows)
         shares = self.shares()
-        lines = []
+        lines: list[PlannedStage] = []
         for release in self.releases:
+            setting = Setting(rows, len(self.columns), self.components(release), self.unit)
             try:
-                planned = release.stages(shares[release.name], setting, self.components(release))
+                planned = release.stages(shares[release.name], setting)
             except ValueError as error:
                 raise InvalidPlan(f"{release.name}: {error}") from None
             for line in planned:
                 stage = line.stage.model_copy(update={"name": f"{release.name}: {line.stage.name}"})
-                lines.append(
-                    PreviewStage(stage=stage, noise_scale=line.noise_scale, noise=line.noise)
-                )
-        return lines
-
-    def _release(
-        self, answers: Mapping[str, Any], data_set: str, key: str, charge: Charge, rows: int
-    ) -> Release:
-        setting = Setting(rows, len(self.columns), self.unit)
-        shares = self.shares()
-        return Release(
-            data_set=data_set,
-            release_key=key,
-            plan_hash=self.hash,
-            time=datetime.now(UTC),
-            budget=self.budget,
-            unit=self.unit,
-            rows=rows,
-            columns=self.column_names,
-            stages=charge.stages,
-            results=tuple(
-                release.released(answers[release.name], shares[release.name], setting)
-                for release in self.releases
-            ),
-            versions={name: version(name) for name in ("dppca-odp", "opendp", "numpy")},
-        )
+                lines.append(line.model_copy(update={"stage": stage}))
+        return tuple(lines)
 
 
 def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Measurement:
@@ -265,7 +272,7 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
 
     Raises:
         ValueError: as the constructors of the releases.
-        PriceMismatch: a release's map exceeds its share.
+        LossExceedsCharge: a release's map exceeds its share.
     """
     _, columns = matrix_shape(input_domain, input_metric)
     d_in = plan.unit.rows_per_person
@@ -280,43 +287,28 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
             directions=directions,
         )
 
-    prices = []
+    losses = []
     for release in plan.releases:
         dry = build(release, np.eye(columns, plan.components(release)))
-        check_price(dry, d_in, shares[release.name])
-        prices.append(dry.map(d_in))
-    composition = dp.c.make_adaptive_composition(
-        input_domain, input_metric, approximate(), d_in, prices
-    )
+        check_loss(dry, d_in, shares[release.name])
+        losses.append(dry.map(d_in))
 
-    def run(table: Floats) -> dict[str, Any]:
-        stage = composition(table)
+    def run(ask: Ask) -> dict[str, Any]:
         answers: dict[str, Any] = {}
         for release in plan.releases:
             directions = np.eye(columns, plan.components(release))
             if isinstance(release, Scree):
                 given = release.directions
-                directions = answers[given] if isinstance(given, str) else np.array(given)
-            answers[release.name] = stage(build(release, directions))
+                directions = answers[given].vectors if isinstance(given, str) else np.array(given)
+            answers[release.name] = ask(build(release, directions))
         return answers
 
-    return dp.m.make_user_measurement(
-        input_domain,
-        input_metric,
-        approximate(),
-        run,
-        lambda distance: composition.map(distance) if distance else (0.0, 0.0),
-    )
+    return make_in_stages(input_domain, input_metric, d_in=d_in, losses=losses, run=run)
 
 
-def _from_ledger(stored: StoredRelease) -> Release:
-    release = Release.model_validate_json(json.dumps(stored.release))
-    return release.model_copy(update={"stored": True})
-
-
-def _check_method(release: Planned, components: int) -> None:
-    if isinstance(release, Scree) and release.method.kind == "clipped":
-        release.method.bounds(components)
+def _check_rows(rows: int) -> None:
+    if rows < 2:
+        raise InvalidPlan(f"rows must be at least 2; got {rows}. A pair needs two rows.")
 
 
 def _check_orthonormal(directions: tuple[tuple[float, ...], ...], columns: int) -> None:
@@ -324,11 +316,13 @@ def _check_orthonormal(directions: tuple[tuple[float, ...], ...], columns: int) 
     if len(directions) != columns or len(widths) != 1 or not 1 <= min(widths) <= columns:
         raise ValueError(
             f"directions must have one row per column ({columns}), each of the same 1 to "
-            f"{columns} numbers."
+            f"{columns} numbers; got {len(directions)} rows. Give one column for each component."
         )
     matrix = np.array(directions)
     if not np.allclose(matrix.T @ matrix, np.eye(matrix.shape[1]), atol=1e-6):
-        raise ValueError("directions must be orthonormal: unit columns at right angles.")
+        raise ValueError(
+            "directions must be orthonormal; got columns that are not. Normalise them first."
+        )
 
 
 then_plan: Any = to_then(make_plan)

@@ -1,4 +1,4 @@
-"""What a plan is made of: releases with weights, cut into priced stages."""
+"""What a plan is made of: releases with weights, cut into stages."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from accountant.amounts import Amount
+from accountant.facts import Fact, Name
 from accountant.specs import Budget, PrivacyUnit, Stage
-
-Floats = npt.NDArray[np.float64]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+from dppca_odp.values import Floats
 
 
-class PlannedStage(NamedTuple):
+class PlannedStage(Fact):
     """One stage before it runs: what the ledger will hold, and how much noise it adds."""
 
     stage: Stage
@@ -29,24 +26,23 @@ class PlannedStage(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What is public when a plan meets a table."""
+    """What is public when a release of a plan meets a table."""
 
     rows: int
     columns: int
+    components: int
     unit: PrivacyUnit
 
 
-class PlannedRelease(BaseModel, ABC):
+class PlannedRelease(Fact, ABC):
     """One release of a plan, and its weight in the plan's budget."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: Annotated[str, Field(min_length=1)]
+    name: Name
     weight: Annotated[Amount, Field(gt=0)] = Fraction(1)
 
     @abstractmethod
-    def stages(self, share: Budget, setting: Setting, components: int) -> tuple[PlannedStage, ...]:
-        """The stages that ``share`` pays for, with losses at the privacy unit."""
+    def stages(self, share: Budget, setting: Setting) -> tuple[PlannedStage, ...]:
+        """The stages that a share of the budget pays for, with losses at the privacy unit."""
 
     @abstractmethod
     def make(
@@ -58,8 +54,11 @@ class PlannedRelease(BaseModel, ABC):
         unit: PrivacyUnit,
         directions: Floats,
     ) -> Measurement:
-        """The OpenDP measurement, from prepared rows to the release."""
+        """The OpenDP measurement, from prepared rows to an answer.
+
+        ``directions`` are those it stands on, p by k, for a release that stands on some.
+        """
 
     @abstractmethod
-    def released(self, answer: Any, share: Budget, setting: Setting) -> Any:
+    def released(self, answer: Any) -> Any:
         """The record of what the measurement answered."""

@@ -28,7 +28,7 @@ def plot_scree(release: Release) -> Figure:
 
     screes = release.screes
     if not screes:
-        raise ValueError("release must hold eigenvalues. Plan a scree release.")
+        raise ValueError("release must hold eigenvalues; got none. Plan a scree release.")
     figure = Figure(figsize=(8, 4.2), dpi=150, layout="constrained")
     eigenvalues, shares = figure.subplots(1, 2, width_ratios=(3, 2))
     _eigenvalues(eigenvalues, screes)

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from accountant.amounts import show_delta_up, show_up
-from accountant.specs import Budget, PrivacyUnit, Stage
+from accountant.facts import Fact
+from accountant.specs import Budget, PrivacyUnit
+from dppca_odp.paper import on_paper
+from dppca_odp.planned import PlannedStage
 
 
-class PreviewStage(BaseModel):
-    """One line of the table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    stage: Stage
-    noise_scale: float | None
-    """The noise parameter, where it is public."""
-    noise: str
-    """What it measures."""
-
-
-class Preview(BaseModel):
+class Preview(Fact):
     """The stages of a plan on a table of public shape."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     budget: Budget
     unit: PrivacyUnit
     rows: int
     columns: int
-    stages: tuple[PreviewStage, ...]
+    stages: tuple[PlannedStage, ...]
 
     def __rich__(self) -> RenderableType:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -61,7 +49,4 @@ class Preview(BaseModel):
         return Group(Text(shape), table, *(Text(note, style="dim") for note in notes))
 
     def __str__(self) -> str:
-        console = Console(width=100, no_color=True)
-        with console.capture() as captured:
-            console.print(self)
-        return captured.get()
+        return on_paper(self)

@@ -6,20 +6,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from accountant.facts import Fact
 from accountant.specs import Budget, PrivacyUnit, Stage
+from dppca_odp.paper import on_paper
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ReleasedDirections(_Record):
+class ReleasedDirections(Fact):
     """Private directions."""
 
     kind: Literal["directions"] = "directions"
@@ -30,7 +28,7 @@ class ReleasedDirections(_Record):
     """Standard deviation on the diagonal of the mean matrix."""
 
 
-class ReleasedScree(_Record):
+class ReleasedScree(Fact):
     """Private eigenvalues along k directions."""
 
     kind: Literal["scree"] = "scree"
@@ -55,7 +53,7 @@ class ReleasedScree(_Record):
 Released = Annotated[ReleasedDirections | ReleasedScree, Field(discriminator="kind")]
 
 
-class Release(_Record):
+class Release(Fact):
     """Everything that one run of a plan let out of a table."""
 
     data_set: str
@@ -70,15 +68,15 @@ class Release(_Record):
     """The stages as they were charged, each named after its release."""
     results: tuple[Released, ...]
     versions: dict[str, str]
-    stored: Annotated[bool, Field(exclude=True)] = False
-    """Whether it came from the ledger, at no cost, instead of a new measurement."""
+    from_ledger: Annotated[bool, Field(exclude=True)] = False
+    """Whether it was paid for before and cost nothing now."""
 
     def __getitem__(self, name: str) -> ReleasedDirections | ReleasedScree:
         for result in self.results:
             if result.name == name:
                 return result
         names = ", ".join(result.name for result in self.results)
-        raise KeyError(f"name must be one of {names}; got {name}.")
+        raise KeyError(f"name must be one of {names}; got {name}. Use the plan's name for it.")
 
     @property
     def screes(self) -> tuple[ReleasedScree, ...]:
@@ -96,7 +94,7 @@ class Release(_Record):
         table.add_column("component", justify="right")
         table.add_column("variance", justify="right")
         table.add_column("noise (sd)", justify="right")
-        table.add_column("share of the k", justify="right")
+        table.add_column("share among the k", justify="right")
         for scree in self.screes:
             lines = zip(scree.values, scree.noise_scales, scree.proportions, strict=True)
             for number, (value, noise, share) in enumerate(lines, start=1):
@@ -109,10 +107,7 @@ class Release(_Record):
         return Group(*([table] if self.screes else []), *loadings, *notes)
 
     def __str__(self) -> str:
-        shown = Console(width=100, no_color=True)
-        with shown.capture() as captured:
-            shown.print(self)
-        return captured.get()
+        return on_paper(self)
 
     def write(self, path: str | Path) -> None:
         """Write JSON that ``read`` understands."""

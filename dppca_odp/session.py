@@ -1,11 +1,12 @@
 """One paid measurement: authorise, start, measure, store, in this order.
 
-The charge is durable before the data is touched. Whatever stops the measurement, its charge
-stays, and the error that leaves tells public facts only.
+The charge is durable before the measurement runs. Whatever stops it, its charge stays, and the
+error that leaves tells public facts only.
 """
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -17,27 +18,32 @@ from opendp.mod import Measurement
 
 from accountant import Accountant, Charge, StoredRelease
 from accountant.specs import Budget
-from dppca_odp.errors import PriceMismatch, ReleaseFailed
+from dppca_odp.errors import LossExceedsCharge, ReleaseFailed
+from dppca_odp.releases import Release
 
 #: OpenDP's queryables answer one query at a time.
 _one_at_a_time = threading.Lock()
 
 
-def check_price(measurement: Measurement, d_in: int, planned: Budget) -> None:
+def check_loss(measurement: Measurement, d_in: int, planned: Budget) -> None:
     """Compare a measurement's own privacy map with the planned charge, exactly.
 
     Raises:
-        PriceMismatch: the map says more, in either coordinate.
+        LossExceedsCharge: the map says more, in either coordinate.
     """
     epsilon, delta = measurement.map(d_in)
-    if Fraction(epsilon) > planned.epsilon or Fraction(delta) > planned.delta:
-        raise PriceMismatch(
-            f"the measurement's privacy map must be at most its charge, {planned}; got epsilon "
-            f"{epsilon!r} and delta {delta!r}. Nothing was charged: please report this bug."
+    if not (
+        math.isfinite(epsilon)
+        and Fraction(epsilon) <= planned.epsilon
+        and Fraction(delta) <= planned.delta
+    ):
+        raise LossExceedsCharge(
+            f"the privacy map must be at most the charge, {planned}; got epsilon {epsilon!r} and "
+            f"delta {delta!r}. Nothing was charged: please report this bug."
         )
 
 
-def release_paid(
+def charge_and_release(
     accountant: Accountant,
     charge: Charge,
     *,
@@ -45,41 +51,40 @@ def release_paid(
     table: Any,
     columns: tuple[str, ...],
     fresh: bool,
-    record: Callable[[Any, str], dict[str, Any]],
-) -> dict[str, Any] | StoredRelease:
+    record: Callable[[Any, str], Release],
+) -> Release:
     """Charge, measure and store; or return what is stored under the key, at no cost.
 
-    ``record`` turns the measurement's answer and the release key into what is stored.
+    ``record`` turns the measurement's answer and the release key into the release. What is raised
+    after the charge may quote data, so another error leaves, not chained to it.
 
     Raises:
-        BudgetExceeded, KeyConflict, TableMismatch: nothing was charged.
-        ReleaseFailed: the measurement stopped; its charge stays.
+        BudgetExceeded, KeyConflict, TableMismatch, UnitMismatch: nothing was charged.
+        ReleaseFailed: it was not measured or not stored; the charge stays.
     """
     with interrupts_deferred():
-        granted = accountant.authorize(charge, rows=len(table), columns=columns, fresh=fresh)
-        if isinstance(granted, StoredRelease):
-            return granted
-        accountant.start(granted)
-        release = record(measure(measurement, table, granted.release_key), granted.release_key)
-        accountant.store(granted, release)
-        return release
-
-
-def measure(measurement: Measurement, table: Any, release_key: str) -> Any:
-    """Invoke a measurement; what it raises may quote data, so another error leaves.
-
-    Raises:
-        ReleaseFailed: it stopped.
-    """
-    try:
-        with _one_at_a_time:
-            return measurement(table)
-    except Exception as error:
-        kind = type(error).__name__
+        authorization = accountant.authorize(charge, rows=len(table), columns=columns, fresh=fresh)
+        if isinstance(authorization, StoredRelease):
+            return from_ledger(authorization)
+        key = authorization.release_key
+        try:
+            accountant.start(authorization)
+            with _one_at_a_time:
+                answer = measurement(table)
+            release = record(answer, key)
+            accountant.store(authorization, release.model_dump(mode="json"))
+            return release
+        except Exception as error:
+            kind = type(error).__name__
     raise ReleaseFailed(
-        f"the measurement stopped ({kind}); its charge under key {release_key} stays. "
-        "Run again to pay for a new one."
+        f"the release must be measured and stored; got {kind}. Its charge under key {key} stays: "
+        "run again to pay for a new one."
     )
+
+
+def from_ledger(stored: StoredRelease) -> Release:
+    """A release that was paid for before."""
+    return Release.model_validate({**stored.release, "from_ledger": True})
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import opendp.prelude as dp
-from opendp.extras._utilities import to_then as _to_then  # the one public recipe lives there
+from opendp.extras._utilities import to_then as _to_then  # OpenDP shows it nowhere else
 from opendp.extras.numpy import array2_domain
 from opendp.mod import Domain, Measure, Metric
 
@@ -60,11 +60,17 @@ def matrix_shape(input_domain: Domain, input_metric: Metric) -> tuple[int, int]:
     """
     shape: Any = getattr(input_domain, "descriptor", None)
     if not hasattr(shape, "num_columns"):
-        raise ValueError(f"input_domain must be a matrix domain; got {input_domain}.")
+        raise ValueError(
+            f"input_domain must be a matrix domain; got {input_domain}. Use matrix_domain."
+        )
     if shape.size is None or shape.num_columns is None:
-        raise ValueError("input_domain must fix size and num_columns. Give matrix_domain both.")
+        raise ValueError(
+            f"input_domain must fix size and num_columns; got {input_domain}. Use matrix_domain."
+        )
     if input_metric != rows_metric():
-        raise ValueError(f"input_metric must be hamming_distance(); got {input_metric}.")
+        raise ValueError(
+            f"input_metric must be hamming_distance(); got {input_metric}. Use rows_metric()."
+        )
     return int(shape.size), int(shape.num_columns)
 
 

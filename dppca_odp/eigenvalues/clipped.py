@@ -6,21 +6,19 @@ There is no universally suitable constant: it is public knowledge, or it must be
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
 
-from accountant.losses import GaussianLoss
 from accountant.specs import Budget, Stage
 from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
-from dppca_odp.planned import Finite, PlannedStage
-from dppca_odp.primitives.means import GaussianMean, gaussian_mean_mu, make_gaussian_mean
+from dppca_odp.planned import PlannedStage
+from dppca_odp.primitives.means import GaussianMean, make_gaussian_mean, mean_stage
+from dppca_odp.primitives.sums import decode_noise
 from dppca_odp.spaces import matrix_shape, to_then
-
-Positive = Annotated[Finite, Field(gt=0)]
+from dppca_odp.values import Positive
 
 
 class Clipped(EigenvalueMethod):
@@ -41,18 +39,30 @@ class Clipped(EigenvalueMethod):
         if len(self.clipping_bound) != components:
             raise ValueError(
                 f"clipping_bound must be one number or one for each of {components} components; "
-                f"got {len(self.clipping_bound)}."
+                f"got {len(self.clipping_bound)}. Give one number, or as many as components."
             )
         return self.clipping_bound
+
+    def check(self, components: int) -> None:
+        """Refuse clipping bounds of another number."""
+        self.bounds(components)
 
     def stages(
         self, share: Budget, *, pairs: int, components: int, d_in: int
     ) -> tuple[PlannedStage, ...]:
         """One stage: the mean."""
-        mu = gaussian_mean_mu(share, columns=components, d_in=d_in)
-        noise = float(np.sqrt(components)) * d_in * max(self.bounds(components)) / (pairs * mu)
-        stage = Stage(name="mean", budget=share, losses=(GaussianLoss(mu=Fraction(mu)),))
-        return (PlannedStage(stage, noise, "standard deviation of the largest eigenvalue noise"),)
+        planned = mean_stage(share, columns=components, d_in=d_in)
+        noise = decode_noise(
+            planned.scale, lower=0, upper=self.bounds(components), pairs=pairs, columns=components
+        )
+        stage = Stage(name="mean", budget=share, losses=(planned.loss,))
+        return (
+            PlannedStage(
+                stage=stage,
+                noise_scale=float(noise.max()),
+                noise="standard deviation of the largest eigenvalue noise",
+            ),
+        )
 
     def make(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
@@ -83,7 +93,7 @@ def make_clipped_mean(
         ValueError: clipping bounds of another number than components; a share without delta.
 
     >>> from dppca_odp.spaces import matrix_domain, rows_metric
-    >>> share = Budget(epsilon="1", delta="1e-6")
+    >>> share = Budget.of("1", "1e-6")
     >>> m = make_clipped_mean(matrix_domain(500, 3), rows_metric(),
     ...     method=Clipped(clipping_bound=50), share=share, d_in=1)
     >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)

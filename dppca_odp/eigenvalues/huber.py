@@ -17,30 +17,26 @@ from opendp.mod import Domain, Measurement, Metric, Transformation
 from pydantic import Field, model_validator
 
 from accountant.amounts import Amount
-from accountant.losses import GaussianLoss, PureLoss
-from accountant.specs import Budget, Share, Split, Stage
+from accountant.losses import PureLoss
+from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
-from dppca_odp.planned import Finite, PlannedStage
-from dppca_odp.primitives.noise import (
-    gaussian_scale,
-    make_gaussian_steps,
-    stage_loss,
-    stage_mu,
-)
+from dppca_odp.planned import PlannedStage
+from dppca_odp.primitives.means import mean_stage
+from dppca_odp.primitives.noise import lowered, make_gaussian_steps, stage_loss
 from dppca_odp.primitives.scales import make_dyadic_scale
+from dppca_odp.primitives.stages import Ask, make_in_stages
 from dppca_odp.primitives.sums import (
     decode_means,
     decode_noise,
     make_clamped_sum,
     sum_sensitivity,
 )
-from dppca_odp.spaces import approximate, matrix_shape, to_then
-
-Floats = npt.NDArray[np.float64]
+from dppca_odp.spaces import matrix_shape, to_then
+from dppca_odp.values import Finite, Floats, Positive
 
 LEAST_PAIRS = 4
-#: The iterates are held here, so that a large step size overflows nothing.
-LARGEST_MEAN = 1e200
+#: Iterates and noise scales are clamped to this, so that no step size overflows.
+LARGEST_MEAN = 1e190
 
 
 class Huber(EigenvalueMethod):
@@ -51,11 +47,11 @@ class Huber(EigenvalueMethod):
     """r_min: the least candidate scale is 2^r_min."""
     highest_scale: Annotated[int, Field(ge=-1000, le=1000)]
     """r_max > r_min: the largest candidate scale is 2^r_max."""
-    scale_fraction: Annotated[Amount, Field(gt=0, lt=1)] = Fraction(1, 4)
+    scale_fraction: Annotated[Amount, Field(gt=0, lt=1)]
     """rho: the part of epsilon for the scales."""
     initial: Finite = 0.0
     """mu_0, where the descent starts."""
-    step_size: Annotated[Finite, Field(gt=0)] = 1.0
+    step_size: Positive = 1.0
     """eta_0."""
     steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """T; left out: the logarithm of the number of pairs, rounded up."""
@@ -67,7 +63,7 @@ class Huber(EigenvalueMethod):
         if not self.lowest_scale < self.highest_scale:
             raise ValueError(
                 f"lowest_scale must be below highest_scale; "
-                f"got {self.lowest_scale} and {self.highest_scale}."
+                f"got {self.lowest_scale} and {self.highest_scale}. Swap or widen them."
             )
         return self
 
@@ -75,9 +71,11 @@ class Huber(EigenvalueMethod):
     def split(self) -> Split:
         """The source's rule: rho of epsilon for the scales; the rest and delta for the descent."""
         return Split(
-            shares=(
-                Share(name="scale", weight=self.scale_fraction, uses_delta=False),
-                Share(name="gradient descent", weight=1 - self.scale_fraction, uses_delta=True),
+            weights=(
+                StageWeight(name="scale", weight=self.scale_fraction, uses_delta=False),
+                StageWeight(
+                    name="gradient descent", weight=1 - self.scale_fraction, uses_delta=True
+                ),
             )
         )
 
@@ -88,11 +86,13 @@ class Huber(EigenvalueMethod):
             ValueError: fewer than 4 pairs, or more blocks than pairs of pairs.
         """
         if pairs < LEAST_PAIRS:
-            raise ValueError(f"rows must be at least 8 for Huber; got {pairs} pairs of rows.")
+            raise ValueError(
+                f"pairs must be at least 4 (8 rows) for Huber; got {pairs}. Use another method."
+            )
         steps = self.steps or math.ceil(math.log(pairs))
         blocks = self.blocks or max(1, int(math.sqrt(pairs) / 2))
         if blocks > pairs // 2:
-            raise ValueError(f"blocks must be at most {pairs // 2}; got {blocks}.")
+            raise ValueError(f"blocks must be at most {pairs // 2}; got {blocks}. Use fewer.")
         return steps, blocks
 
     def stages(
@@ -102,12 +102,7 @@ class Huber(EigenvalueMethod):
         steps, _ = self.counts(pairs)
         shares = self.split.divide(share)
         each = shares["scale"].epsilon / components
-        mu = stage_mu(
-            shares["gradient descent"],
-            sensitivity=sum_sensitivity(components, d_in),
-            numbers=components,
-            steps=steps,
-        )
+        planned = mean_stage(shares["gradient descent"], columns=components, d_in=d_in, steps=steps)
         scale = Stage(
             name="scale",
             budget=shares["scale"],
@@ -116,11 +111,15 @@ class Huber(EigenvalueMethod):
         descent = Stage(
             name="gradient descent",
             budget=shares["gradient descent"],
-            losses=(GaussianLoss(mu=Fraction(mu)),),
+            losses=(planned.loss,),
         )
         return (
-            PlannedStage(scale, float(2 * d_in / each), "scale of the noise on counts of blocks"),
-            PlannedStage(descent, None, "depends on the private scales"),
+            PlannedStage(
+                stage=scale,
+                noise_scale=float(2 * d_in / each),
+                noise="scale of the noise on counts of blocks",
+            ),
+            PlannedStage(stage=descent, noise_scale=None, noise="depends on the private scales"),
         )
 
     def make(
@@ -130,7 +129,7 @@ class Huber(EigenvalueMethod):
         return make_huber(input_domain, input_metric, method=self, share=share, d_in=d_in)
 
 
-def robustification(
+def robustification_thresholds(
     scales: npt.ArrayLike, *, epsilon: float, pairs: int, components: int
 ) -> Floats:
     """The thresholds tau of the Huber score from released scales m2 (section 4.2)."""
@@ -162,19 +161,17 @@ def make_huber(
 
     Raises:
         ValueError: fewer than 4 pairs (8 rows), more blocks than pairs of pairs, no delta.
+
+    >>> from dppca_odp.spaces import matrix_domain, rows_metric
+    >>> m = make_huber(matrix_domain(500, 3), rows_metric(), d_in=1, share=Budget.of("1", "1e-6"),
+    ...     method=Huber(lowest_scale=-5, highest_scale=5, scale_fraction="0.25"))
+    >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)
+    True
     """
     pairs, components = matrix_shape(input_domain, input_metric)
     steps, blocks = method.counts(pairs)
     shares = method.split.divide(share)
-    each = stage_loss(Budget(epsilon=shares["scale"].epsilon / components, delta=Fraction(0)))
-    descent_loss = stage_loss(shares["gradient descent"])
-    composition = dp.c.make_adaptive_composition(
-        input_domain,
-        input_metric,
-        approximate(),
-        d_in,
-        [each] * components + [descent_loss],
-    )
+    each = shares["scale"].epsilon / components
     scale_measurements = [
         dp.c.make_approximate(
             make_dyadic_scale(
@@ -184,21 +181,16 @@ def make_huber(
                 blocks=blocks,
                 lowest=method.lowest_scale,
                 highest=method.highest_scale,
-                epsilon=_per_pair(each[0], d_in),
+                epsilon=lowered(Fraction(lowered(each)) / d_in),
             )
         )
         for column in range(components)
     ]
-    sensitivity = sum_sensitivity(components, d_in)
-    mu = stage_mu(
-        shares["gradient descent"], sensitivity=sensitivity, numbers=components, steps=steps
-    )
-    noise = gaussian_scale(sensitivity, mu, steps=steps)
+    descent = mean_stage(shares["gradient descent"], columns=components, d_in=d_in, steps=steps)
 
-    def huber_mean(data: Any) -> Estimate:
-        stage = composition(data)
-        scales = [stage(measurement) for measurement in scale_measurements]
-        tau = robustification(
+    def huber_mean(ask: Ask) -> Estimate:
+        scales = [ask(measurement) for measurement in scale_measurements]
+        tau = robustification_thresholds(
             scales,
             epsilon=float(shares["gradient descent"].epsilon),
             pairs=pairs,
@@ -209,7 +201,8 @@ def make_huber(
             theta = np.full(components, method.initial)
             for sums in answers:
                 mean = decode_means(sums, lower=theta - tau, upper=theta + tau, pairs=pairs)
-                moved = theta + method.step_size * (mean - theta)
+                with np.errstate(over="ignore"):
+                    moved = theta + method.step_size * (mean - theta)
                 theta = np.clip(moved, 0.0, LARGEST_MEAN)
             return theta
 
@@ -219,33 +212,35 @@ def make_huber(
                 input_domain, input_metric, lower=theta - tau, upper=theta + tau
             )
 
-        answers = stage(
+        answers = ask(
             make_gaussian_steps(
                 input_domain,
                 input_metric,
                 d_in=d_in,
                 size=components,
                 steps=steps,
-                sensitivity=sensitivity,
-                scale=noise,
-                delta=descent_loss[1],
+                sensitivity=sum_sensitivity(components, d_in),
+                scale=descent.scale,
+                delta=descent.delta,
                 next_sum=next_sum,
             )
         )
         last = position(answers[:-1])
-        step_noise = method.step_size * decode_noise(
-            noise, lower=last - tau, upper=last + tau, pairs=pairs, columns=components
+        of_sum = decode_noise(
+            descent.scale, lower=last - tau, upper=last + tau, pairs=pairs, columns=components
         )
+        with np.errstate(over="ignore"):
+            step_noise = np.minimum(method.step_size * of_sum, LARGEST_MEAN)
         return Estimate(
             position(answers), step_noise, last - tau, last + tau, _warnings(scales, method)
         )
 
-    return dp.m.make_user_measurement(
+    return make_in_stages(
         input_domain,
         input_metric,
-        approximate(),
-        huber_mean,
-        lambda distance: composition.map(distance) if distance else (0.0, 0.0),
+        d_in=d_in,
+        losses=[(lowered(each), 0.0)] * components + [stage_loss(shares["gradient descent"])],
+        run=huber_mean,
     )
 
 
@@ -257,11 +252,6 @@ def _warnings(scales: list[float], method: Huber) -> tuple[str, ...]:
         for number, scale in enumerate(scales, start=1)
         if scale in ends
     )
-
-
-def _per_pair(epsilon: float, d_in: int) -> float:
-    """The epsilon of one changed pair, a little below, for group privacy."""
-    return stage_loss(Budget(epsilon=Fraction(epsilon) / d_in, delta=Fraction(0)))[0]
 
 
 then_huber: Any = to_then(make_huber)

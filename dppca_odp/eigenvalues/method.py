@@ -5,15 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
-from pydantic import BaseModel, ConfigDict
 
+from accountant.facts import Fact
 from accountant.specs import Budget
 from dppca_odp.planned import PlannedStage
-
-Floats = npt.NDArray[np.float64]
+from dppca_odp.values import Floats
 
 
 class Estimate(NamedTuple):
@@ -30,14 +27,19 @@ class Estimate(NamedTuple):
     """What the analyst should know, each drawn from released flags."""
 
 
-class EigenvalueMethod(BaseModel, ABC):
+class EigenvalueMethod(Fact, ABC):
     """The public parameters of a method, its stages, and its measurement.
 
     ``share`` is the exact budget of the release; ``d_in`` the number of pairs that one privacy
     unit can change.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    def check(self, components: int) -> None:
+        """Refuse a number of components that the parameters do not suit.
+
+        Raises:
+            ValueError: there is one parameter for each of another number.
+        """
 
     @abstractmethod
     def stages(

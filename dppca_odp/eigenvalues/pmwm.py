@@ -10,29 +10,28 @@ from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field, model_validator
 
-from accountant.losses import GaussianLoss, PureLoss
-from accountant.specs import Budget, Share, Split, Stage
+from accountant.losses import PureLoss
+from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
-from dppca_odp.planned import Finite, PlannedStage
-from dppca_odp.primitives.means import GaussianMean, gaussian_mean_mu, then_gaussian_mean
-from dppca_odp.primitives.noise import stage_loss
+from dppca_odp.planned import PlannedStage
+from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
+from dppca_odp.primitives.noise import lowered, stage_loss
 from dppca_odp.primitives.pairs import make_part_of_pairs
 from dppca_odp.primitives.quantiles import Quantile, SearchGrid, then_unbounded_quantile
-from dppca_odp.spaces import approximate, matrix_shape, to_then
-
-Floats = npt.NDArray[np.float64]
-Positive = Annotated[Finite, Field(gt=0)]
+from dppca_odp.primitives.stages import Ask, make_in_stages
+from dppca_odp.primitives.sums import decode_noise
+from dppca_odp.spaces import matrix_shape, to_then
+from dppca_odp.values import Finite, Floats, Positive
 
 #: The source's rule: half of epsilon for the 2k quantiles, half and all of delta for the mean.
 SPLIT = Split(
-    shares=(
-        Share(name="quantile", weight=Fraction(1), uses_delta=False),
-        Share(name="mean", weight=Fraction(1), uses_delta=True),
+    weights=(
+        StageWeight(name="quantile", weight=Fraction(1), uses_delta=False),
+        StageWeight(name="mean", weight=Fraction(1), uses_delta=True),
     )
 )
 
@@ -58,7 +57,7 @@ class PMWM(EigenvalueMethod):
         if not self.lower_bound < self.upper_bound:
             raise ValueError(
                 f"lower_bound must be below upper_bound; "
-                f"got {self.lower_bound} and {self.upper_bound}."
+                f"got {self.lower_bound} and {self.upper_bound}. Swap or widen them."
             )
         return self
 
@@ -71,7 +70,9 @@ class PMWM(EigenvalueMethod):
         if self.pair_rows == "reuse":
             return range(pairs), range(pairs)
         if pairs < 2:
-            raise ValueError("rows must be at least 4 to split the pairs. Use pair_rows 'reuse'.")
+            raise ValueError(
+                f"pairs must be at least 2 to split; got {pairs}. Use pair_rows 'reuse'."
+            )
         return range(pairs // 2), range(pairs // 2, pairs)
 
     def stages(
@@ -80,19 +81,32 @@ class PMWM(EigenvalueMethod):
         """Two stages: 2k quantiles, and the mean."""
         shares = SPLIT.divide(share)
         _, for_mean = self.parts(pairs)
-        mu = gaussian_mean_mu(shares["mean"], columns=components, d_in=d_in)
-        width = self.upper_bound - self.lower_bound
         each = shares["quantile"].epsilon / (2 * components)
+        planned = mean_stage(shares["mean"], columns=components, d_in=d_in)
+        most = decode_noise(
+            planned.scale,
+            lower=self.lower_bound,
+            upper=self.upper_bound,
+            pairs=len(for_mean),
+            columns=components,
+        )
         quantile = Stage(
             name="quantile",
             budget=shares["quantile"],
             losses=(PureLoss(epsilon=each, count=2 * components),),
         )
-        mean = Stage(name="mean", budget=shares["mean"], losses=(GaussianLoss(mu=Fraction(mu)),))
-        most = float(np.sqrt(components)) * d_in * width / (len(for_mean) * mu)
+        mean = Stage(name="mean", budget=shares["mean"], losses=(planned.loss,))
         return (
-            PlannedStage(quantile, float(2 * d_in / each), "scale of the noise on counts of pairs"),
-            PlannedStage(mean, most, "at most: standard deviation if the cutoffs are the bounds"),
+            PlannedStage(
+                stage=quantile,
+                noise_scale=float(2 * d_in / each),
+                noise="scale of the noise on counts of pairs",
+            ),
+            PlannedStage(
+                stage=mean,
+                noise_scale=float(most.max()),
+                noise="at most: standard deviation if the cutoffs are the bounds",
+            ),
         )
 
     def make(
@@ -133,20 +147,17 @@ def make_pmwm(
 
     Raises:
         ValueError: too few pairs to split; a share without delta.
+
+    >>> from dppca_odp.spaces import matrix_domain, rows_metric
+    >>> m = make_pmwm(matrix_domain(500, 3), rows_metric(), d_in=1,
+    ...     method=PMWM(lower_bound=0, upper_bound=9), share=Budget.of("1", "1e-6"))
+    >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)
+    True
     """
     pairs, components = matrix_shape(input_domain, input_metric)
     for_quantiles, for_mean = method.parts(pairs)
     shares = SPLIT.divide(share)
-    each = stage_loss(
-        Budget(epsilon=shares["quantile"].epsilon / (2 * components), delta=Fraction(0))
-    )
-    composition = dp.c.make_adaptive_composition(
-        input_domain,
-        input_metric,
-        approximate(),
-        d_in,
-        [each] * (2 * components) + [stage_loss(shares["mean"])],
-    )
+    each = shares["quantile"].epsilon / (2 * components)
     trim = min(max(method.trim_constant / len(for_quantiles), method.trim_fraction), 0.49)
     quantile_pairs = make_part_of_pairs(
         input_domain, input_metric, start=for_quantiles.start, stop=for_quantiles.stop
@@ -155,7 +166,7 @@ def make_pmwm(
         input_domain, input_metric, start=for_mean.start, stop=for_mean.stop
     )
     points = method.grid.points()
-    rate = _half_rate(each[0], d_in)
+    rate = lowered(Fraction(lowered(each)) / (2 * d_in))
 
     def quantile(column: int, level: float) -> Measurement:
         return dp.c.make_approximate(
@@ -173,10 +184,9 @@ def make_pmwm(
         (quantile(column, trim), quantile(column, 1 - trim)) for column in range(components)
     ]
 
-    def winsorized_mean(data: Any) -> Estimate:
-        stage = composition(data)
-        cutoffs = choose_cutoffs([(stage(low), stage(high)) for low, high in searches], method)
-        mean: GaussianMean = stage(
+    def winsorized_mean(ask: Ask) -> Estimate:
+        cutoffs = choose_cutoffs([(ask(low), ask(high)) for low, high in searches], method)
+        mean: GaussianMean = ask(
             mean_pairs
             >> then_gaussian_mean(
                 lower=cutoffs.lower, upper=cutoffs.upper, share=shares["mean"], d_in=d_in
@@ -186,26 +196,26 @@ def make_pmwm(
             mean.values, mean.noise_scales, cutoffs.lower, cutoffs.upper, cutoffs.warnings
         )
 
-    return dp.m.make_user_measurement(
+    return make_in_stages(
         input_domain,
         input_metric,
-        approximate(),
-        winsorized_mean,
-        lambda distance: composition.map(distance) if distance else (0.0, 0.0),
+        d_in=d_in,
+        losses=[(lowered(each), 0.0)] * (2 * components) + [stage_loss(shares["mean"])],
+        run=winsorized_mean,
     )
 
 
 def choose_cutoffs(found: list[tuple[Quantile, Quantile]], method: PMWM) -> Cutoffs:
-    """The limits of the mean from released quantiles: hold them in [a, b], reset if crossed."""
+    """The limits of the mean from released quantiles: clamp them to [a, b], reset if crossed."""
     low, high = method.lower_bound, method.upper_bound
     lower = np.clip([below.value for below, _ in found], low, high)
     upper = np.clip([above.value for _, above in found], low, high)
     crossed = upper < lower
     warnings = [
-        f"component {number}: the upper cutoff reached the end of the search grid "
+        f"component {number}: a cutoff reached the end of the search grid "
         f"({method.grid.points()[-1]:.6g}). Raise the grid's unit, beta or steps."
-        for number, (_, above) in enumerate(found, start=1)
-        if above.capped
+        for number, (below, above) in enumerate(found, start=1)
+        if below.capped or above.capped
     ]
     warnings += [
         f"component {number}: the cutoffs crossed, so the mean runs over the bounds "
@@ -213,11 +223,6 @@ def choose_cutoffs(found: list[tuple[Quantile, Quantile]], method: PMWM) -> Cuto
         for number in np.flatnonzero(crossed) + 1
     ]
     return Cutoffs(np.where(crossed, low, lower), np.where(crossed, high, upper), tuple(warnings))
-
-
-def _half_rate(epsilon: float, d_in: int) -> float:
-    """Half of the rate of one search for one changed pair; a little below, for group privacy."""
-    return stage_loss(Budget(epsilon=Fraction(epsilon) / (2 * d_in), delta=Fraction(0)))[0]
 
 
 then_pmwm: Any = to_then(make_pmwm)

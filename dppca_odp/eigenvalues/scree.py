@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
@@ -14,11 +13,12 @@ from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.pmwm import PMWM
-from dppca_odp.planned import Finite, PlannedRelease, PlannedStage, Setting
+from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
 from dppca_odp.primitives.pairs import (
     Pairing,
     draw_pairing,
     make_projection,
+    number_of_pairs,
     then_half_squared_differences,
 )
 from dppca_odp.primitives.postprocess import (
@@ -28,8 +28,8 @@ from dppca_odp.primitives.postprocess import (
 )
 from dppca_odp.releases import ReleasedScree
 from dppca_odp.spaces import matrix_shape, to_then
+from dppca_odp.values import Finite, Floats
 
-Floats = npt.NDArray[np.float64]
 Method = Annotated[Clipped | PMWM | Huber, Field(discriminator="kind")]
 
 
@@ -43,11 +43,15 @@ class Scree(PlannedRelease):
     nonincreasing: bool = False
     """Report the nearest nonincreasing sequence; costs nothing."""
 
-    def stages(self, share: Budget, setting: Setting, components: int) -> tuple[PlannedStage, ...]:
+    def stages(self, share: Budget, setting: Setting) -> tuple[PlannedStage, ...]:
         """The method's stages, with a pair for every two rows."""
-        pairs = setting.rows // 2
-        d_in = min(setting.unit.rows_per_person, pairs)
-        return self.method.stages(share, pairs=pairs, components=components, d_in=d_in)
+        pairs = number_of_pairs(setting.rows, 1)
+        return self.method.stages(
+            share,
+            pairs=pairs,
+            components=setting.components,
+            d_in=min(setting.unit.rows_per_person, pairs),
+        )
 
     def make(
         self,
@@ -70,7 +74,7 @@ class Scree(PlannedRelease):
             rows_per_person=unit.rows_per_person,
         )
 
-    def released(self, answer: Estimate, share: Budget, setting: Setting) -> ReleasedScree:
+    def released(self, answer: Estimate) -> ReleasedScree:
         """The eigenvalues after post-processing, and what the raw values were."""
         values = nonnegative(answer.values)
         if self.nonincreasing:

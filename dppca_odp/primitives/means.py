@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 
 from accountant.specs import Budget
-from dppca_odp.primitives.noise import gaussian_scale, stage_loss, stage_mu, then_gaussian
+from dppca_odp.primitives.noise import GaussianStage, gaussian_stage, then_gaussian
 from dppca_odp.primitives.sums import (
     FULL_RANGE,
     decode_means,
@@ -18,8 +17,7 @@ from dppca_odp.primitives.sums import (
     sum_sensitivity,
 )
 from dppca_odp.spaces import matrix_shape, to_then
-
-Floats = npt.NDArray[np.float64]
+from dppca_odp.values import Floats
 
 
 class GaussianMean(NamedTuple):
@@ -56,29 +54,34 @@ def make_gaussian_mean(
     Source: eigenvalues document, sections 2 and 3.3.
 
     Noise in column l: sqrt(a) d_in (upper_l - lower_l) / (N mu), a = columns with a range. A
-    column without range is its limit, exactly, and takes no noise.
+    column without range is its bound, exactly, and takes no noise.
 
     Raises:
-        ValueError: as ``make_clamped_sum`` and ``stage_mu``.
+        ValueError: as ``make_clamped_sum`` and ``gaussian_stage``.
+
+    >>> from dppca_odp.spaces import matrix_domain, rows_metric
+    >>> m = make_gaussian_mean(matrix_domain(9, 1), rows_metric(), lower=0, upper=1,
+    ...     share=Budget.of("0.5", "1e-6"), d_in=2)
+    >>> m.map(0), 0.499999 < m.map(2)[0] < 0.5
+    ((0.0, 0.0), True)
     """
     pairs, columns = matrix_shape(input_domain, input_metric)
     total = make_clamped_sum(input_domain, input_metric, lower=lower, upper=upper)
-    sensitivity = total.map(d_in)
-    _, delta = stage_loss(share)
-    mu = stage_mu(share, sensitivity=max(sensitivity, float(FULL_RANGE)), numbers=columns)
-    scale = gaussian_scale(sensitivity, mu)
-    noise_scales = decode_noise(scale, lower=lower, upper=upper, pairs=pairs, columns=columns)
+    sensitivity = max(total.map(d_in), float(FULL_RANGE))
+    stage = gaussian_stage(share, sensitivity=sensitivity, numbers=columns)
+    noise_scales = decode_noise(stage.scale, lower=lower, upper=upper, pairs=pairs, columns=columns)
 
     def read(sums: list[int]) -> GaussianMean:
         return GaussianMean(decode_means(sums, lower=lower, upper=upper, pairs=pairs), noise_scales)
 
-    chain: Measurement = total >> then_gaussian(scale=scale, delta=delta) >> read
+    chain: Measurement = total >> then_gaussian(scale=stage.scale, delta=stage.delta) >> read
     return chain
 
 
-def gaussian_mean_mu(share: Budget, *, columns: int, d_in: int) -> float:
-    """The mu that ``make_gaussian_mean`` spends when every column has a range; at most that."""
-    return stage_mu(share, sensitivity=sum_sensitivity(columns, d_in), numbers=columns)
+def mean_stage(share: Budget, *, columns: int, d_in: int, steps: int = 1) -> GaussianStage:
+    """The stage of ``make_gaussian_mean`` when every column has a range; otherwise mu is less."""
+    sensitivity = sum_sensitivity(columns, d_in)
+    return gaussian_stage(share, sensitivity=sensitivity, numbers=columns, steps=steps)
 
 
 then_gaussian_mean: Any = to_then(make_gaussian_mean)

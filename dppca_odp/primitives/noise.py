@@ -20,13 +20,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
 
-from accountant.amounts import float_above, float_below
+from accountant.amounts import float_above, float_below, root_above
 from accountant.gaussian import gaussian_epsilon, gaussian_mu
+from accountant.losses import GaussianLoss
 from accountant.specs import Budget
 from dppca_odp.spaces import approximate, integers_domain, integers_metric, rows_metric, to_then
 
@@ -40,35 +41,53 @@ ROUNDING = Fraction(21, 1000)
 Answer = list[int]
 
 
+def lowered(amount: Fraction) -> float:
+    """The float a little below an exact amount."""
+    return float_below(amount * (1 - MARGIN))
+
+
 def stage_loss(share: Budget) -> tuple[float, float]:
     """(epsilon, delta) as floats, a little below an exact share: what a stage may cost."""
-    return (
-        float_below(share.epsilon * (1 - MARGIN)),
-        float_below(share.delta * (1 - MARGIN)),
-    )
+    return lowered(share.epsilon), lowered(share.delta)
 
 
-def stage_mu(share: Budget, *, sensitivity: float, numbers: int, steps: int = 1) -> float:
-    """The mu of a Gaussian stage under a share, a little below it and rounded down.
+class GaussianStage(NamedTuple):
+    """How a Gaussian stage runs: its loss, its noise scale in integer units, its delta."""
 
-    ``sensitivity`` (of one step, in integer units) decides how fine the noise is, and with it
-    the leak of the ``steps`` times ``numbers`` integers that leave.
+    loss: GaussianLoss
+    scale: float
+    delta: float
+
+    @property
+    def mu(self) -> float:
+        """The loss as a number."""
+        return float(self.loss.mu)
+
+
+def gaussian_stage(
+    share: Budget, *, sensitivity: float, numbers: int, steps: int = 1
+) -> GaussianStage:
+    """The Gaussian stage that a share pays for: ``steps`` sums of ``numbers`` integers each.
+
+    ``sensitivity`` is that of one step, in integer units; it decides how fine the noise is, and
+    with it the leak. The mu is lowered too, so that the map of the finished measurement, rounded
+    up, stays under what the stage may state.
 
     Raises:
-        ValueError: a share without epsilon or delta, or too large for integers this coarse.
+        ValueError: a share without epsilon or delta, or one that integers this coarse cannot keep.
     """
     epsilon, delta = stage_loss(share)
     if not (epsilon > 0 and delta > 0):
-        raise ValueError(f"a Gaussian stage must have epsilon and delta; got {share}.")
-    within = Fraction(epsilon) * (1 - MARGIN)
-    coarsest = gaussian_scale(sensitivity, gaussian_mu(within, delta), steps=steps)
-    return gaussian_mu(within, delta, leak=_leak(numbers * steps, coarsest))
-
-
-def gaussian_scale(sensitivity: float, mu: float, *, steps: int = 1) -> float:
-    """The noise scale, in integer units, at which ``steps`` sums are mu-GDP together."""
-    exact = Fraction(sensitivity) * _root_above(steps) / Fraction(mu)
-    return max(float_above(exact), float(LEAST_SCALE))
+        raise ValueError(
+            f"a Gaussian stage must have epsilon and delta; got {share}. Give the plan both."
+        )
+    coarsest = _scale(sensitivity, gaussian_mu(epsilon, delta), steps)
+    mu = lowered(Fraction(gaussian_mu(epsilon, delta, leak=_leak(numbers * steps, coarsest))))
+    if not mu > 0:
+        raise ValueError(f"a Gaussian stage must have room for noise; got {share}. Ask for more.")
+    scale = _scale(sensitivity, mu, steps)
+    loss = GaussianLoss(mu=Fraction(mu), leak=_leak(numbers * steps, scale))
+    return GaussianStage(loss, scale, delta)
 
 
 def make_gaussian(
@@ -101,7 +120,9 @@ def make_gaussian(
     size = _size(input_domain)
     _check(scale, delta)
     if input_metric != integers_metric():
-        raise ValueError(f"input_metric must be l2_distance(T=f64); got {input_metric}.")
+        raise ValueError(
+            f"input_metric must be l2_distance(T=f64); got {input_metric}. Use integers_metric()."
+        )
     gaussian = dp.m.make_gaussian(input_domain, input_metric, scale=scale)
     return dp.m.make_user_measurement(
         input_domain,
@@ -143,12 +164,20 @@ def make_gaussian_steps(
 
     Raises:
         ValueError: a scale below 2^30, a delta outside (0, 1), no steps.
+
+    >>> from dppca_odp.spaces import matrix_domain
+    >>> m = make_gaussian_steps(matrix_domain(9, 1), rows_metric(), d_in=1, size=1, steps=4,
+    ...     sensitivity=2.0**32, scale=2.0**34, delta=1e-6, next_sum=lambda answers: None)
+    >>> round(m.map(1)[0], 6), m.map(0)
+    (2.254085, (0.0, 0.0))
     """
     _check(scale, delta)
     if steps < 1:
-        raise ValueError(f"steps must be at least 1; got {steps}.")
+        raise ValueError(f"steps must be at least 1; got {steps}. Take one step.")
     if input_metric != rows_metric():
-        raise ValueError(f"input_metric must be hamming_distance(); got {input_metric}.")
+        raise ValueError(
+            f"input_metric must be hamming_distance(); got {input_metric}. Use rows_metric()."
+        )
     zero_concentrated = dp.zero_concentrated_divergence()
     gaussian = dp.m.make_gaussian(integers_domain(size), integers_metric(), scale=scale)
     composition = dp.c.make_adaptive_composition(
@@ -157,10 +186,10 @@ def make_gaussian_steps(
     leak = _leak(size * steps, scale)
 
     def take_steps(data: Any) -> list[Answer]:
-        stage = composition(data)
+        queryable = composition(data)
         answers: list[Answer] = []
         for _ in range(steps):
-            answers.append(stage(next_sum(answers) >> gaussian))
+            answers.append(queryable(next_sum(answers) >> gaussian))
         return answers
 
     return dp.m.make_user_measurement(
@@ -176,17 +205,16 @@ def _price(rho: float, delta: float, leak: Fraction) -> tuple[float, float]:
     """(epsilon, delta) of our own Gaussians with joint zCDP bound ``rho``, rounded outward."""
     if rho == 0:
         return 0.0, 0.0
-    twice = Fraction(rho) * 2
-    mu = math.nextafter(math.sqrt(float_above(twice)), math.inf)
-    return gaussian_epsilon(mu, delta, leak=leak), delta
+    return gaussian_epsilon(root_above(Fraction(rho) * 2), delta, leak=leak), delta
 
 
 def _leak(numbers: int, scale: float) -> Fraction:
     return numbers * ROUNDING / Fraction(scale) ** 2
 
 
-def _root_above(number: int) -> Fraction:
-    return Fraction(math.isqrt(number << 128) + 1, 1 << 64) if number > 1 else Fraction(number)
+def _scale(sensitivity: float, mu: float, steps: int) -> float:
+    exact = Fraction(sensitivity) * root_above(Fraction(steps)) / Fraction(mu)
+    return max(float_above(exact), float(LEAST_SCALE))
 
 
 def _check(scale: float, delta: float) -> None:
@@ -195,14 +223,15 @@ def _check(scale: float, delta: float) -> None:
             f"scale must be at least 2^30 integer units; got {scale}. Count in smaller units."
         )
     if not 0 < delta < 1:
-        raise ValueError(f"delta must be between 0 and 1, exclusive; got {delta}.")
+        raise ValueError(f"delta must be in (0, 1); got {delta}. Use a small one such as 1e-6.")
 
 
 def _size(input_domain: Domain) -> int:
     size = getattr(input_domain, "size", None)
     if size is None or input_domain != integers_domain(size):
         raise ValueError(
-            f"input_domain must be vectors of i64 of a fixed size; got {input_domain}."
+            f"input_domain must be vectors of i64 of a fixed size; got {input_domain}. "
+            "Use integers_domain."
         )
     return int(size)
 

@@ -24,15 +24,13 @@ import opendp.prelude as dp
 from opendp.mod import Domain, Metric, Transformation
 
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
+from dppca_odp.values import Floats, as_matrix, clamp
 
-Floats = npt.NDArray[np.float64]
-
-#: Rows without public bounds are held inside this, so that no later step can overflow.
-LARGEST_VALUE = 1e100
+#: Rows looked at together: enough to amortise a pass, few enough to stay in the cache.
 BLOCK_ROWS = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pairing:
     """Which rows meet: a public fact, drawn without looking at the data."""
 
@@ -50,45 +48,41 @@ class Pairing:
                 f"{self.rows} rows. Use ring_degree(rows, degree) to fit it."
             )
         if not np.array_equal(np.sort(self.order), np.arange(self.rows)):
-            raise ValueError("order must be a permutation of the row positions.")
+            raise ValueError(
+                f"order must be a permutation of {self.rows} positions; got another list. "
+                "Use draw_pairing."
+            )
 
     @property
     def pairs(self) -> int:
         """The number of pairs."""
-        return self.rows // 2 if self.degree == 1 else self.rows * self.degree // 2
+        return number_of_pairs(self.rows, self.degree)
 
     def differences(self, values: Floats) -> Iterator[Floats]:
-        """Differences of held paired rows, a block at a time, always in the same order."""
+        """Differences of clamped paired rows, a block at a time, always in the same order."""
         reach = self.degree // 2
         used = self.rows if reach else 2 * self.pairs
         for start in range(0, used, BLOCK_ROWS):
             stop = min(start + BLOCK_ROWS, used)
             positions = np.arange(start, stop + reach) % self.rows
-            local = hold(values[self.order[positions]])
+            local = clamp(values[self.order[positions]])
             if not reach:
                 yield local[0::2] - local[1::2]
             for step in range(1, reach + 1):
                 yield local[: stop - start] - local[step : step + stop - start]
 
 
-def hold(values: Floats) -> Floats:
-    """NaN as 0, everything within +-1e100: an answer for every float, and no overflow later."""
-    held = np.nan_to_num(values, nan=0.0, posinf=LARGEST_VALUE, neginf=-LARGEST_VALUE)
-    return np.clip(held, -LARGEST_VALUE, LARGEST_VALUE, out=held)
-
-
-def check_shape(table: Floats, rows: int, columns: int) -> None:
-    """Refuse a table of another shape than the public one."""
-    if np.shape(table) != (rows, columns):
-        raise ValueError(f"the table must be {rows} by {columns}.")
+def number_of_pairs(rows: int, degree: int) -> int:
+    """How many pairs a public number of rows makes."""
+    return rows // 2 if degree == 1 else rows * degree // 2
 
 
 def ring_degree(rows: int, degree: int) -> int:
     """The largest even degree, at most ``degree``, that a ring of ``rows`` rows allows."""
     if rows < 3:
-        raise ValueError(f"rows must be at least 3 for a ring; got {rows}. Use disjoint pairs.")
+        raise ValueError(f"rows must be at least 3 for a ring; got {rows}. Give more rows.")
     if degree < 2 or degree % 2:
-        raise ValueError(f"degree must be even and at least 2; got {degree}.")
+        raise ValueError(f"degree must be even and at least 2; got {degree}. Use 16.")
     return min(degree, (rows - 1) // 2 * 2)
 
 
@@ -115,7 +109,7 @@ def make_projection(
     ==================  ==================================================
 
     Proof: row i of the output is a function of row i of the input.
-    NaN counts as 0 and values are held within +-1e100, so that every float is answered for.
+    NaN counts as 0 and values are clamped to +-1e100, so that every float is answered for.
 
     Source: eigenvalues document, section 1 (Y = X V).
 
@@ -131,17 +125,17 @@ def make_projection(
     if loadings.ndim != 2 or loadings.shape[0] != columns or not 1 <= loadings.shape[1] <= columns:
         raise ValueError(
             f"directions must have one row per column ({columns}) and 1 to {columns} columns; "
-            f"got shape {loadings.shape}."
+            f"got shape {loadings.shape}. Give one column for each component."
         )
     if not np.isfinite(loadings).all():
-        raise ValueError("directions must be finite.")
+        raise ValueError("directions must be finite; got NaN or infinity. Give numbers.")
 
     def project(table: Floats) -> Floats:
-        check_shape(table, rows, columns)
+        matrix = as_matrix(table, rows, columns)
         coordinates = np.empty((rows, loadings.shape[1]))
         for start in range(0, rows, BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
-            np.matmul(hold(table[block]), loadings, out=coordinates[block])
+            np.matmul(clamp(matrix[block]), loadings, out=coordinates[block])
         return coordinates
 
     return dp.t.make_user_transformation(
@@ -176,16 +170,23 @@ def make_half_squared_differences(
 
     Raises:
         ValueError: the pairing is for another number of rows.
+
+    >>> t = make_half_squared_differences(
+    ...     matrix_domain(9, 2), rows_metric(), pairing=draw_pairing(9, 4))
+    >>> t.map(1), t.map(9)
+    (4, 18)
     """
     rows, columns = matrix_shape(input_domain, input_metric)
     if pairing.rows != rows:
-        raise ValueError(f"pairing must be for {rows} rows; got {pairing.rows}.")
+        raise ValueError(
+            f"pairing must be for {rows} rows; got {pairing.rows}. Draw one for this table."
+        )
     pairs = pairing.pairs
 
     def pair(coordinates: Floats) -> Floats:
         halves = np.empty((pairs, columns))
         done = 0
-        for difference in pairing.differences(coordinates):
+        for difference in pairing.differences(as_matrix(coordinates, rows, columns)):
             block = halves[done : done + len(difference)]
             np.multiply(difference, difference, out=block)
             block *= 0.5
@@ -222,17 +223,27 @@ def make_part_of_pairs(
 
     Raises:
         ValueError: the positions are not an interval of the pairs.
+
+    >>> t = make_part_of_pairs(matrix_domain(9, 2), rows_metric(), start=0, stop=4)
+    >>> t.map(3), t.map(5)
+    (3, 4)
     """
     pairs, columns = matrix_shape(input_domain, input_metric)
     if not 0 <= start < stop <= pairs:
-        raise ValueError(f"start and stop must mark a part of 0 to {pairs}; got {start}, {stop}.")
+        raise ValueError(
+            f"start and stop must mark a part of 0 to {pairs}; got {start} and {stop}. "
+            "Keep start below stop."
+        )
+
+    def part(values: Floats) -> Floats:
+        return as_matrix(values, pairs, columns)[start:stop]
 
     return dp.t.make_user_transformation(
         input_domain,
         input_metric,
         matrix_domain(stop - start, columns),
         rows_metric(),
-        lambda pairs_matrix: pairs_matrix[start:stop],
+        part,
         lambda d_in: min(d_in, stop - start),
     )
 

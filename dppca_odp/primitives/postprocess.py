@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from dppca_odp.values import Floats
 
 
 def nonnegative(values: npt.ArrayLike) -> Floats:

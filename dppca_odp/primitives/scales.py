@@ -11,16 +11,14 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
 
 from accountant.amounts import float_above
 from dppca_odp.spaces import integers_domain, matrix_shape, pure, to_then
+from dppca_odp.values import Floats, as_matrix
 
-Floats = npt.NDArray[np.float64]
-
-#: Larger values are held here, so that their squared differences do not overflow.
+#: Larger values are clamped to this, so that their squared differences do not overflow.
 LARGEST_PAIR = 1e150
 
 
@@ -45,7 +43,7 @@ def make_dyadic_counts(
     ==================  ==================================================
 
     Values w are paired again, (0, 1), (2, 3), ...; s = (w_a - w_b)^2 / 2; blocks of equal size
-    (the rest idle); the median of each falls on scale floor(log2), held in lowest..highest, 0 on
+    (the rest idle); the median of each falls on scale floor(log2), clamped to lowest..highest, 0 on
     the lowest.
 
     Proof: one changed w is in one s, one block, one median: one count falls by 1, another rises
@@ -63,25 +61,27 @@ def make_dyadic_counts(
     """
     pairs, columns = matrix_shape(input_domain, input_metric)
     if not 0 <= column < columns:
-        raise ValueError(f"column must be between 0 and {columns - 1}; got {column}.")
+        raise ValueError(f"column must be between 0 and {columns - 1}; got {column}. Count from 0.")
     if not -1000 <= lowest < highest <= 1000:
         raise ValueError(
-            f"lowest must be under highest, both within -1000..1000; got {lowest}, {highest}."
+            f"lowest must be under highest, both within -1000..1000; got {lowest}, {highest}. "
+            "Widen them."
         )
     again = pairs // 2
     if not 1 <= blocks <= again:
-        raise ValueError(f"blocks must be between 1 and {again}; got {blocks}.")
+        raise ValueError(f"blocks must be between 1 and {again}; got {blocks}. Use fewer.")
     size = again // blocks
     scales = highest - lowest + 1
 
     def count(values: Floats) -> list[int]:
-        w = np.clip(np.nan_to_num(values[: 2 * again, column]), -LARGEST_PAIR, LARGEST_PAIR)
+        matrix = as_matrix(values, pairs, columns)
+        w = np.clip(np.nan_to_num(matrix[: 2 * again, column]), -LARGEST_PAIR, LARGEST_PAIR)
         halves = 0.5 * (w[0::2] - w[1::2]) ** 2
         medians = np.median(halves[: blocks * size].reshape(blocks, size), axis=1)
         _, exponents = np.frexp(medians)  # 2^(exponent - 1) <= median < 2^exponent
         found = np.where(medians > 0, exponents - 1, lowest)
-        held = np.clip(found, lowest, highest) - lowest
-        return [int(c) for c in np.bincount(held, minlength=scales)]
+        clamped = np.clip(found, lowest, highest) - lowest
+        return [int(c) for c in np.bincount(clamped, minlength=scales)]
 
     return dp.t.make_user_transformation(
         input_domain,
@@ -119,9 +119,14 @@ def make_dyadic_scale(
 
     Raises:
         ValueError: as ``make_dyadic_counts``; an epsilon that is not positive.
+
+    >>> from dppca_odp.spaces import matrix_domain, rows_metric
+    >>> make_dyadic_scale(matrix_domain(8, 1), rows_metric(), column=0, blocks=2, lowest=-3,
+    ...     highest=3, epsilon=0.5).map(1)
+    0.5
     """
     if not 0 < epsilon < np.inf:
-        raise ValueError(f"epsilon must be positive and finite; got {epsilon}.")
+        raise ValueError(f"epsilon must be positive and finite; got {epsilon}. Raise the share.")
     counts = make_dyadic_counts(
         input_domain, input_metric, column=column, blocks=blocks, lowest=lowest, highest=highest
     )

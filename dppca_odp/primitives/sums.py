@@ -1,12 +1,11 @@
 """Sums of clamped values in integers, so that their sensitivity is exact.
 
-A value between its public or released limits becomes an integer between 0 and 2^32; integers
+A value between its public or released bounds becomes an integer between 0 and 2^32; integers
 add without rounding, in any order, block by block.
 """
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any
 
@@ -15,16 +14,15 @@ import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Metric, Transformation
 
-from accountant.amounts import float_above
+from accountant.amounts import float_above, root_above
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
-
-Floats = npt.NDArray[np.float64]
+from dppca_odp.values import LARGEST_BOUND, Floats, as_matrix
 
 #: The full range of one value, in integer units.
 FULL_RANGE = 2**32
 #: More pairs than this could overflow a 64-bit sum.
 MOST_VALUES = 2**31
-BLOCK_ROWS = 65536
+BLOCK_PAIRS = 65536
 
 
 def make_clamped_sum(
@@ -48,12 +46,12 @@ def make_clamped_sum(
 
     The same 2^32 for every range makes the noise of column l proportional to its range: the
     allocation of the source (sigma_l = sqrt(k) Delta_l / mu). A column without range is its
-    limit: it takes no part.
+    bound: it takes no part.
 
     Source: eigenvalues document, sections 2 and 3.3; the integers are ours.
 
     Raises:
-        ValueError: limits that are not finite, not in order, or not one per column; 2^31 pairs.
+        ValueError: bounds beyond 1e200, not in order, or not one per column; 2^31 pairs.
 
     >>> from dppca_odp.spaces import matrix_domain, rows_metric
     >>> t = make_clamped_sum(matrix_domain(9, 4), rows_metric(), lower=0.0, upper=[5, 5, 5, 5])
@@ -62,15 +60,16 @@ def make_clamped_sum(
     """
     pairs, columns = matrix_shape(input_domain, input_metric)
     if pairs >= MOST_VALUES:
-        raise ValueError(f"input_domain must have fewer than 2^31 pairs; got {pairs}.")
-    low, high = limits(lower, upper, columns)
+        raise ValueError(f"input_domain must have fewer than 2^31 pairs; got {pairs}. Use fewer.")
+    low, high = bounds(lower, upper, columns)
     active = high > low
     width = np.where(active, high - low, 1.0)
 
     def clamped_sum(values: Floats) -> list[int]:
+        matrix = as_matrix(values, pairs, columns)
         total = np.zeros(columns, dtype=np.int64)
-        for start in range(0, len(values), BLOCK_ROWS):
-            block = np.fmin(np.fmax(values[start : start + BLOCK_ROWS], low), high)
+        for start in range(0, pairs, BLOCK_PAIRS):
+            block = np.fmin(np.fmax(matrix[start : start + BLOCK_PAIRS], low), high)
             units = np.rint((block - low) / width * FULL_RANGE)
             total += np.clip(units, 0, FULL_RANGE).astype(np.int64).sum(axis=0)
         return [int(value) for value in np.where(active, total, 0)]
@@ -87,17 +86,14 @@ def make_clamped_sum(
 
 def sum_sensitivity(columns: int, d_in: int) -> float:
     """d sqrt(columns) 2^32, rounded up: how far d changed pairs can move the integer sums."""
-    squared = columns << 128
-    root = math.isqrt(squared)
-    exact = root if root * root == squared else root + 1
-    return float_above(Fraction(d_in * exact, FULL_RANGE))
+    return float_above(d_in * FULL_RANGE * root_above(Fraction(columns)))
 
 
 def decode_means(
     sums: list[int], *, lower: npt.ArrayLike, upper: npt.ArrayLike, pairs: int
 ) -> Floats:
     """Means in data units from (noisy) integer sums; no privacy cost."""
-    low, high = limits(lower, upper, len(sums))
+    low, high = bounds(lower, upper, len(sums))
     share = np.array([total / (pairs * FULL_RANGE) for total in sums])
     return np.asarray(low + (high - low) * share)
 
@@ -106,24 +102,26 @@ def decode_noise(
     scale: float, *, lower: npt.ArrayLike, upper: npt.ArrayLike, pairs: int, columns: int
 ) -> Floats:
     """The standard deviation in data units of a mean whose integer sum has noise ``scale``."""
-    low, high = limits(lower, upper, columns)
+    low, high = bounds(lower, upper, columns)
     return (high - low) * (scale / (pairs * FULL_RANGE))
 
 
-def limits(lower: npt.ArrayLike, upper: npt.ArrayLike, columns: int) -> tuple[Floats, Floats]:
-    """Both limits as one finite number per column, in order."""
+def bounds(lower: npt.ArrayLike, upper: npt.ArrayLike, columns: int) -> tuple[Floats, Floats]:
+    """Both bounds as one finite number per column, in order."""
     try:
         low = np.broadcast_to(np.asarray(lower, dtype=np.float64), (columns,))
         high = np.broadcast_to(np.asarray(upper, dtype=np.float64), (columns,))
     except ValueError:
         raise ValueError(
-            f"lower and upper must be one number, or one for each of {columns} columns."
+            f"lower and upper must be one number, or one for each of {columns} columns; got shapes "
+            f"{np.shape(lower)} and {np.shape(upper)}. Give as many as columns."
         ) from None
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not np.isfinite(high - low).all():
-            raise ValueError("lower and upper must be finite, and so must their difference.")
+    if not (np.abs(low) <= LARGEST_BOUND).all() or not (np.abs(high) <= LARGEST_BOUND).all():
+        raise ValueError(
+            f"lower and upper must be within +-{LARGEST_BOUND:g}; got others. Bring them closer."
+        )
     if (low > high).any():
-        raise ValueError("lower must not be above upper.")
+        raise ValueError("lower must not be above upper; got them crossed. Swap them.")
     return low, high
 
 

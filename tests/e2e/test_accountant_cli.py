@@ -65,7 +65,7 @@ def call(
 def spend(path: Path, key: str, epsilon: str) -> None:
     keeper = Accountant(path, data_set="survey")
     budget = Budget.of(epsilon, "1e-6")
-    charge = Charge(release_key=key, plan_hash="f00", budget=budget, stages=())
+    charge = Charge(release_key=key, plan_hash="f00", unit=keeper.unit, budget=budget, stages=())
     granted = keeper.authorize(charge, rows=3, columns=["a", "b"])
     assert isinstance(granted, Authorization)
     keeper.start(granted)

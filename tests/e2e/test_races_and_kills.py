@@ -16,7 +16,8 @@ path, name = sys.argv[1:]
 
 def charge(key, epsilon):
     budget = Budget.of(epsilon, "1e-6")
-    return Charge(release_key=key, plan_hash="f00", budget=budget, stages=())
+    return Charge(release_key=key, plan_hash="f00", unit=PrivacyUnit(rows_per_person=1),
+                  budget=budget, stages=())
 """
 RACE = (
     PRELUDE

@@ -33,7 +33,9 @@ keeper = Accountant.grant(
 
 def charge(key, epsilon):
     budget = Budget.of(epsilon, "1e-6")
-    return Charge(release_key=key, plan_hash="f00", budget=budget, stages=())
+    return Charge(
+        release_key=key, plan_hash="f00", unit=keeper.unit, budget=budget, stages=()
+    )
 
 granted = keeper.authorize(charge("a", "0.6"), rows=3, columns=["a"])
 keeper.start(granted)

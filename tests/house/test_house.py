@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import pkgutil
@@ -37,7 +38,6 @@ def makers() -> dict[str, object]:
             and callable(value)
             and getattr(value, "__module__", "") == name
             and name.startswith("dppca_odp")
-            and word != "make_writable"
         }
     return found
 
@@ -128,3 +128,38 @@ def test_the_changelog_starts_with_privacy() -> None:
 
 def test_the_readme_has_at_most_200_lines() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 200
+
+
+def raised_messages() -> list[tuple[str, str]]:
+    """Every message of a raise in the product, with {} for what is filled in."""
+    found = []
+    for path in sorted((ROOT / "dppca_odp").rglob("*.py")) + sorted(
+        (ROOT / "accountant").glob("*.py")
+    ):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Raise)
+                and isinstance(node.exc, ast.Call)
+                and node.exc.args
+                and getattr(node.exc.func, "id", "") != "RuleError"  # a line of `verify`
+            ):
+                text = "".join(
+                    part.value if isinstance(part, ast.Constant) else "{}"
+                    for part in ast.walk(node.exc.args[0])
+                    if isinstance(part, ast.FormattedValue)
+                    or (isinstance(part, ast.Constant) and isinstance(part.value, str))
+                )
+                if " must " in text:
+                    found.append((f"{path.name}:{node.lineno}", text))
+    return found
+
+
+def test_messages_say_what_must_hold_what_was_got_and_what_to_do() -> None:
+    messages = raised_messages()
+    assert len(messages) > 60
+    short = [
+        (place, text)
+        for place, text in messages
+        if not re.search(r" must .*; got .*\. ?.*[\w}]", text, re.DOTALL)
+    ]
+    assert short == []

@@ -14,7 +14,7 @@ from accountant.amounts import (
     show_up,
     to_text,
 )
-from accountant.specs import Budget, Share, Split
+from accountant.specs import Budget, Split, StageWeight
 
 unhurried = settings(deadline=None)  # a busy machine is not an error
 ratios = st.fractions(min_value=0, max_value=10**30, max_denominator=10**30)
@@ -91,14 +91,14 @@ def test_the_parts_of_a_split_sum_to_the_whole(
 ) -> None:
     weights = [*weights[:8], (Fraction(1), True)]
     split = Split(
-        shares=tuple(
-            Share(name=f"stage {number}", weight=weight, uses_delta=uses_delta)
+        weights=tuple(
+            StageWeight(name=f"stage {number}", weight=weight, uses_delta=uses_delta)
             for number, (weight, uses_delta) in enumerate(weights)
         )
     )
     parts = split.divide(budget)
     assert budget.epsilon == sum(part.epsilon for part in parts.values())
     assert budget.delta == sum(part.delta for part in parts.values())
-    for share in split.shares:
+    for share in split.weights:
         assert share.uses_delta or parts[share.name].delta == 0
         assert parts[share.name].epsilon > 0 or budget.epsilon == 0

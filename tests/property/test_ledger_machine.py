@@ -84,7 +84,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self, key: str, plan: str, epsilon: str, delta: str, fresh: bool, rows: int
     ) -> None:
         model, asked = self.model, Budget.of(epsilon, delta)
-        charge = Charge(release_key=key, plan_hash=plan, budget=asked, stages=())
+        charge = Charge(release_key=key, plan_hash=plan, unit=UNIT, budget=asked, stages=())
         rows = rows if model.table else 10
         attempts = model.charged.get(key, [])
         fits = (

@@ -29,6 +29,7 @@ def make_charge(
     return Charge(
         release_key=key,
         plan_hash=plan_hash,
+        unit=PrivacyUnit(rows_per_person=5),
         budget=budget,
         stages=(Stage(name="mean", budget=budget, losses=losses),),
         actor="ana",

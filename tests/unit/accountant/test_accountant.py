@@ -23,8 +23,8 @@ from accountant import (
     NoGrant,
     OutOfOrder,
     PrivacyUnit,
-    Share,
     Split,
+    StageWeight,
     StoredRelease,
     TableFacts,
     TableMismatch,
@@ -92,7 +92,7 @@ def test_another_grant_is_a_conflict(
         ({"data_set": " "}, InvalidValue, "data_set must not be blank"),
         ({"rows": 10}, InvalidValue, "rows and columns must be given together"),
         ({"columns": COLUMNS}, InvalidValue, "rows and columns must be given together"),
-        ({"rows": 0, "columns": COLUMNS}, InvalidValue, "rows must be valid; got 0"),
+        ({"rows": 0, "columns": COLUMNS}, InvalidValue, "rows must be greater than or equal to 1; got 0"),
         ({"rows": 1, "columns": ["a", "a"]}, InvalidValue, "columns must be different names"),
         ({"purpose": "a\nb"}, InvalidValue, "purpose must be printable"),
         ({"actor": "a\tb"}, InvalidValue, "actor must be printable"),
@@ -316,21 +316,19 @@ def test_a_table_named_in_the_grant_is_recorded_there(
     assert kinds(keeper) == ["grant", "charge", "started", "release"]
 
 
-def test_a_table_can_be_checked_without_a_trace(
-    keeper: Accountant, charge: Make, release: Release
-) -> None:
-    keeper.check_table(3, ["x"])
-    release(keeper, charge())
-    keeper.check_table(10, list(COLUMNS))
-    with pytest.raises(TableMismatch, match="got 3 rows with columns x"):
-        keeper.check_table(3, ["x"])
-    assert kinds(keeper)[-1] == "release"
-
-
 def test_another_unit_is_refused(keeper: Accountant) -> None:
     keeper.check_unit(PrivacyUnit(rows_per_person=5))
     with pytest.raises(UnitMismatch, match=r"^unit must be that of the grant, one person, at most"):
         keeper.check_unit(PrivacyUnit(rows_per_person=1))
+
+
+def test_a_charge_for_another_unit_is_refused_and_leaves_no_trace(
+    keeper: Accountant, charge: Make
+) -> None:
+    other = charge().model_copy(update={"unit": PrivacyUnit(rows_per_person=1)})
+    with pytest.raises(UnitMismatch, match="at most 5 rows"):
+        authorize(keeper, other)
+    assert kinds(keeper) == ["grant"]
 
 
 def test_unusable_data_is_recorded_and_charges_nothing(keeper: Accountant) -> None:
@@ -367,9 +365,9 @@ def test_a_release_must_be_json(keeper: Accountant, charge: Make) -> None:
 
 def test_a_split_divides_and_charges_nothing(keeper: Accountant) -> None:
     halves = Split(
-        shares=(
-            Share(name="a", weight="1", uses_delta=True),  # type: ignore[arg-type]
-            Share(name="b", weight="1", uses_delta=False),  # type: ignore[arg-type]
+        weights=(
+            StageWeight(name="a", weight="1", uses_delta=True),  # type: ignore[arg-type]
+            StageWeight(name="b", weight="1", uses_delta=False),  # type: ignore[arg-type]
         )
     )
     parts = keeper.split(Budget.of(1, "1e-6"), halves)

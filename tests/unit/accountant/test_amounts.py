@@ -3,6 +3,8 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from accountant.amounts import (
@@ -10,6 +12,7 @@ from accountant.amounts import (
     float_above,
     float_below,
     parse_amount,
+    root_above,
     show_delta_down,
     show_delta_up,
     show_down,
@@ -187,3 +190,17 @@ def test_a_json_float_is_refused_by_the_name_of_its_field(number: str) -> None:
 def test_the_schema_offers_text_and_integers() -> None:
     schema: dict[str, Any] = Holder.model_json_schema()
     assert schema["properties"]["epsilon"]["type"] == ["string", "integer"]
+
+
+@given(st.fractions(0, 10**12))
+def test_a_root_is_rounded_up_by_less_than_a_bit_of_many(amount: Fraction) -> None:
+    root = root_above(amount)
+    assert root * root >= amount
+    below = root - Fraction(1, 1 << 255)
+    assert below < 0 or below * below < amount
+
+
+@given(st.fractions(0, 10**6))
+def test_the_root_of_a_square_is_exact(root: Fraction) -> None:
+    halves = Fraction(int(root * 1024), 1024)
+    assert halves == root_above(halves * halves)

@@ -33,7 +33,7 @@ def test_a_refusal_carries_its_numbers() -> None:
         "request must fit in what remains, epsilon 0.1 and delta 9e-6 "
         "(spent epsilon 0.9 and delta 1e-6 of epsilon 1 and delta 1e-5); "
         "got epsilon 0.2 and delta 1e-7, too large by epsilon 0.1 and delta 0. "
-        "Ask for epsilon 0.1 and delta 9e-6 at most."
+        "Ask for at most epsilon 0.1 and delta 9e-6."
     )
 
 
@@ -44,9 +44,9 @@ def test_a_refusal_rounds_in_the_safe_direction() -> None:
     assert "too large by epsilon 0.333334 and" in text
 
 
-def test_a_refusal_with_nothing_left_sends_to_the_holder() -> None:
+def test_a_refusal_with_nothing_left_sends_to_the_officer() -> None:
     assert str(BudgetExceeded(Budget.of("0.1", "1e-6"), GRANTED, GRANTED)).endswith(
-        "Ask the data holder."
+        "Ask the privacy officer."
     )
 
 

@@ -6,18 +6,19 @@ from pydantic import BaseModel, ValidationError
 
 from accountant.errors import InvalidAmount
 from accountant.losses import GaussianLoss, PureLoss
-from accountant.specs import Budget, Charge, PrivacyUnit, Share, Split, Stage, TableFacts
+from accountant.specs import Budget, Charge, PrivacyUnit, Split, Stage, StageWeight, TableFacts
 
 ONE = Budget.of("1", "1e-6")
 STAGES = Split(
-    shares=(
-        Share(name="quantile", weight=Fraction(1, 2), uses_delta=False),
-        Share(name="mean", weight=Fraction(1, 2), uses_delta=True),
+    weights=(
+        StageWeight(name="quantile", weight=Fraction(1, 2), uses_delta=False),
+        StageWeight(name="mean", weight=Fraction(1, 2), uses_delta=True),
     )
 )
 CHARGE = Charge(
     release_key="scree",
     plan_hash="f00",
+    unit=PrivacyUnit(rows_per_person=5),
     budget=ONE,
     stages=(
         Stage(
@@ -60,9 +61,9 @@ def test_json_goes_both_ways(fact: BaseModel) -> None:
         (TableFacts, {"rows": 1, "columns": ["a", "a"]}, "columns must be different names"),
         (TableFacts, {"rows": 1, "columns": [" "]}, "must not be blank"),
         (TableFacts, {"rows": 1, "columns": ["a\nb"]}, "must be printable text on one line"),
-        (Share, {"name": "x", "weight": "0", "uses_delta": True}, "weight must be above 0"),
-        (Share, {"name": "", "weight": "1", "uses_delta": True}, "name must not be blank"),
-        (Split, {"shares": []}, "shares must have different names"),
+        (StageWeight, {"name": "x", "weight": "0", "uses_delta": True}, "weight must be above 0"),
+        (StageWeight, {"name": "", "weight": "1", "uses_delta": True}, "name must not be blank"),
+        (Split, {"weights": []}, "weights must have different names"),
     ],
 )
 def test_a_spec_that_makes_no_sense_is_refused(
@@ -73,8 +74,8 @@ def test_a_spec_that_makes_no_sense_is_refused(
 
 
 def test_a_split_needs_different_names() -> None:
-    with pytest.raises(ValidationError, match="shares must have different names"):
-        Split(shares=(STAGES.shares[0], STAGES.shares[0]))
+    with pytest.raises(ValidationError, match="weights must have different names"):
+        Split(weights=(STAGES.weights[0], STAGES.weights[0]))
 
 
 def test_a_spec_is_frozen() -> None:
@@ -140,18 +141,18 @@ def test_delta_goes_only_to_the_stages_that_use_it() -> None:
 
 def test_delta_without_a_stage_that_uses_it_is_refused() -> None:
     with pytest.raises(InvalidAmount, match="delta must be 0 when no stage uses it; got 1e-6"):
-        Split(shares=STAGES.shares[:1]).divide(ONE)
+        Split(weights=STAGES.weights[:1]).divide(ONE)
 
 
 def test_a_pure_budget_needs_no_stage_with_delta() -> None:
     pure = Budget.of("1", 0)
-    assert {"quantile": pure} == Split(shares=STAGES.shares[:1]).divide(pure)
+    assert {"quantile": pure} == Split(weights=STAGES.weights[:1]).divide(pure)
 
 
 @pytest.mark.parametrize("delta", ["1e-5", "1e-8", "1e-10"])
 def test_three_thirds_of_delta_are_the_whole(delta: str) -> None:
     thirds = Split(
-        shares=tuple(Share(name=name, weight=Fraction(1), uses_delta=True) for name in "abc")
+        weights=tuple(StageWeight(name=name, weight=Fraction(1), uses_delta=True) for name in "abc")
     )
     whole = Budget.of("0.1", delta)
     first, *rest = thirds.divide(whole).values()

@@ -56,7 +56,7 @@ def test_the_guarantee_is_in_words(history: Accountant) -> None:
         "by officer: health study",
         "3 x pure 0.01, Gaussian mu 0.333334",
         "REFUSED 6. large: epsilon 0.6 and delta 1e-6, where epsilon 0.5 and delta 5e-6 remained",
-        "REJECTED 7. table must be the one on record",
+        "UNUSABLE DATA 7. table must be the one on record",
         f"12 entries in the ledger, the last with hash {history.ledger.entries()[-1].hash}",
     ):
         assert words in text
@@ -82,7 +82,13 @@ def test_numbers_are_whole_and_on_the_safe_side_at_80_columns(
         for number in range(3)
     )
     plan_hash = "0123456789abcdef" * 4
-    charge = Charge(release_key=plan_hash, plan_hash=plan_hash, budget=budget, stages=stages)
+    charge = Charge(
+        release_key=plan_hash,
+        plan_hash=plan_hash,
+        unit=keeper.unit,
+        budget=budget,
+        stages=stages,
+    )
     release(keeper, charge.model_copy(update={"purpose": "[bold]a long purpose[/bold] " * 9}))
     text = keeper.statement().render()
     assert max(len(line) for line in text.splitlines()) <= 80

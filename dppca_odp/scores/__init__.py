@@ -1,0 +1,1 @@
+"""Score pictures: a private frame, histograms on it, and points drawn from them."""
