@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from accountant.amounts import (
     Amount,
@@ -25,7 +25,7 @@ class PrivacyUnit(Fact):
     """All rows of one person, of which there are at most `rows_per_person`, are replaced."""
 
     relation: Literal["change-one"] = "change-one"
-    rows_per_person: Count
+    rows_per_person: Annotated[Count, Field(le=1_000_000)]
 
     def __str__(self) -> str:
         rows = "row" if self.rows_per_person == 1 else "rows"

@@ -11,6 +11,7 @@ OpenDP's features ``contrib`` and ``honest-but-curious`` (see ``dppca_odp.spaces
 """
 
 from accountant import Accountant, Budget, BudgetExceeded, PrivacyUnit
+from dppca_odp.columns import Column, Label
 from dppca_odp.directions import (
     Directions,
     make_directions,
@@ -31,6 +32,12 @@ from dppca_odp.errors import (
 )
 from dppca_odp.plan import Plan, make_plan, then_plan
 from dppca_odp.plots import plot_scree, save_scree
+from dppca_odp.primitives.columns import (
+    make_leading_columns,
+    make_projection,
+    then_leading_columns,
+    then_projection,
+)
 from dppca_odp.primitives.means import GaussianMean, make_gaussian_mean, then_gaussian_mean
 from dppca_odp.primitives.noise import (
     make_gaussian,
@@ -43,11 +50,9 @@ from dppca_odp.primitives.pairs import (
     draw_pairing,
     make_half_squared_differences,
     make_part_of_pairs,
-    make_projection,
     ring_degree,
     then_half_squared_differences,
     then_part_of_pairs,
-    then_projection,
 )
 from dppca_odp.primitives.postprocess import (
     nonincreasing,
@@ -57,7 +62,9 @@ from dppca_odp.primitives.postprocess import (
 from dppca_odp.primitives.quantiles import (
     Quantile,
     SearchGrid,
+    make_signed_quantile,
     make_unbounded_quantile,
+    then_signed_quantile,
     then_unbounded_quantile,
 )
 from dppca_odp.primitives.scales import (
@@ -69,25 +76,52 @@ from dppca_odp.primitives.scales import (
 from dppca_odp.primitives.stages import make_in_stages, then_in_stages
 from dppca_odp.primitives.sums import make_clamped_sum, then_clamped_sum
 from dppca_odp.releases import Release, ReleasedDirections, ReleasedScree
+from dppca_odp.scores.frames import (
+    Frame,
+    PrivateFrame,
+    make_distances,
+    make_score_frame,
+    then_distances,
+    then_score_frame,
+)
+from dppca_odp.scores.histograms import (
+    Cells,
+    Histogram,
+    make_additive_histogram,
+    make_cell_counts,
+    make_cell_map,
+    make_sparse_histogram,
+    make_threshold_noise,
+    then_additive_histogram,
+    then_cell_counts,
+    then_cell_map,
+    then_sparse_histogram,
+    then_threshold_noise,
+)
 from dppca_odp.spaces import matrix_domain, rows_metric
-from dppca_odp.tables import Column, load_table
+from dppca_odp.tables import load_table
 
 __all__ = [
     "PMWM",
     "Accountant",
     "Budget",
     "BudgetExceeded",
+    "Cells",
     "Clipped",
     "Column",
     "Directions",
     "DppcaError",
+    "Frame",
     "GaussianMean",
+    "Histogram",
     "Huber",
     "InvalidPlan",
+    "Label",
     "LossExceedsCharge",
     "Pairing",
     "Plan",
     "PrivacyUnit",
+    "PrivateFrame",
     "Quantile",
     "Release",
     "ReleaseFailed",
@@ -98,9 +132,13 @@ __all__ = [
     "UnusableTable",
     "draw_pairing",
     "load_table",
+    "make_additive_histogram",
+    "make_cell_counts",
+    "make_cell_map",
     "make_clamped_sum",
     "make_clipped_mean",
     "make_directions",
+    "make_distances",
     "make_dyadic_counts",
     "make_dyadic_scale",
     "make_gaussian",
@@ -110,11 +148,16 @@ __all__ = [
     "make_huber",
     "make_in_stages",
     "make_kendall_matrix",
+    "make_leading_columns",
     "make_part_of_pairs",
     "make_plan",
     "make_pmwm",
     "make_projection",
+    "make_score_frame",
     "make_scree",
+    "make_signed_quantile",
+    "make_sparse_histogram",
+    "make_threshold_noise",
     "make_unbounded_quantile",
     "matrix_domain",
     "nonincreasing",
@@ -124,9 +167,13 @@ __all__ = [
     "ring_degree",
     "rows_metric",
     "save_scree",
+    "then_additive_histogram",
+    "then_cell_counts",
+    "then_cell_map",
     "then_clamped_sum",
     "then_clipped_mean",
     "then_directions",
+    "then_distances",
     "then_dyadic_counts",
     "then_dyadic_scale",
     "then_gaussian",
@@ -136,10 +183,15 @@ __all__ = [
     "then_huber",
     "then_in_stages",
     "then_kendall_matrix",
+    "then_leading_columns",
     "then_part_of_pairs",
     "then_plan",
     "then_pmwm",
     "then_projection",
+    "then_score_frame",
     "then_scree",
+    "then_signed_quantile",
+    "then_sparse_histogram",
+    "then_threshold_noise",
     "then_unbounded_quantile",
 ]

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.rule import Rule
 
 from accountant import Accountant, Budget, BudgetExceeded, PrivacyUnit
+from dppca_odp.columns import Column
 from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
@@ -23,7 +24,6 @@ from dppca_odp.eigenvalues.scree import Method, Scree
 from dppca_odp.errors import InvalidPlan
 from dppca_odp.plan import Plan
 from dppca_odp.plots import save_scree
-from dppca_odp.tables import Column
 
 DATA_SET = "rand-hie"
 ROWS = 20_190

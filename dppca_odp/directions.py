@@ -20,8 +20,9 @@ from opendp.mod import Domain, Measurement, Metric, Transformation
 from pydantic import Field
 
 from accountant.amounts import float_above, root_above
-from accountant.specs import Budget, PrivacyUnit, Stage
+from accountant.specs import Budget, Stage
 from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
+from dppca_odp.primitives.columns import make_leading_columns
 from dppca_odp.primitives.noise import gaussian_stage, then_gaussian
 from dppca_odp.primitives.pairs import Pairing, draw_pairing, number_of_pairs, ring_degree
 from dppca_odp.releases import ReleasedDirections
@@ -70,19 +71,19 @@ class Directions(PlannedRelease):
         input_metric: Metric,
         *,
         share: Budget,
-        unit: PrivacyUnit,
+        setting: Setting,
         directions: Floats,
     ) -> Measurement:
-        """See ``make_directions``; the directions given are not used."""
-        rows, _ = matrix_shape(input_domain, input_metric)
-        return make_directions(
-            input_domain,
-            input_metric,
+        """See ``make_directions``; it stands on no other directions."""
+        measured = make_leading_columns(input_domain, input_metric, columns=setting.columns)
+        pairing = draw_pairing(setting.rows, ring_degree(setting.rows, self.degree))
+        chain: Measurement = measured >> then_directions(
             components=self.components,
-            pairing=draw_pairing(rows, ring_degree(rows, self.degree)),
+            pairing=pairing,
             share=share,
-            d_in=unit.rows_per_person,
+            d_in=setting.unit.rows_per_person,
         )
+        return chain
 
     def released(self, answer: NoisyDirections) -> ReleasedDirections:
         """The directions, and how noisy their matrix was."""

@@ -22,6 +22,7 @@ from accountant.composition import require_spendable
 from accountant.entries import canonical_json
 from accountant.facts import Fact, first_problem, in_one_line
 from accountant.specs import Budget, PrivacyUnit, Split, StageWeight
+from dppca_odp.columns import Column, Label
 from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan, UnusableTable
@@ -31,7 +32,7 @@ from dppca_odp.primitives.stages import Ask, make_in_stages
 from dppca_odp.releases import Release
 from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
-from dppca_odp.tables import Column, load_table
+from dppca_odp.tables import load_table
 from dppca_odp.values import Floats
 
 Planned = Annotated[Directions | Scree, Field(discriminator="kind")]
@@ -47,13 +48,16 @@ class Plan(Fact):
     unit: PrivacyUnit
     columns: Annotated[tuple[NamedColumn, ...], Field(min_length=1)]
     """One for each column that is measured, in order; a bare name is a column without bounds."""
+    labels: tuple[Label, ...] = ()
+    """Columns of group labels, for score pictures by group; never measured."""
     releases: Annotated[tuple[Planned, ...], Field(min_length=1)]
     """In the order they run; each gets its weight's share of the budget."""
 
     @model_validator(mode="after")
     def _can_run(self) -> Self:
         require_spendable(self.budget)
-        for kind, names in (("columns", self.column_names), ("releases", self.release_names)):
+        names_of = {"columns and labels": self.table_names, "releases": self.release_names}
+        for kind, names in names_of.items():
             if len(set(names)) < len(names):
                 raise ValueError(
                     f"{kind} must have different names; got {', '.join(names)}. Rename one."
@@ -101,6 +105,11 @@ class Plan(Fact):
         return tuple(column.name for column in self.columns)
 
     @property
+    def table_names(self) -> tuple[str, ...]:
+        """The columns that are read: the measured ones, then the labels."""
+        return self.column_names + tuple(label.name for label in self.labels)
+
+    @property
     def release_names(self) -> tuple[str, ...]:
         """The releases, in order."""
         return tuple(release.name for release in self.releases)
@@ -119,6 +128,10 @@ class Plan(Fact):
             assert isinstance(named, Directions)
             return named.components
         return len(release.directions[0])
+
+    def setting(self, release: Planned, rows: int) -> Setting:
+        """What is public when a release meets a table of so many rows."""
+        return Setting(rows, len(self.columns), self.components(release), self.unit, self.labels)
 
     def shares(self) -> dict[str, Budget]:
         """The exact budget of each release."""
@@ -155,7 +168,7 @@ class Plan(Fact):
         """
         _check_rows(rows)
         try:
-            return make_plan(matrix_domain(rows, len(self.columns)), rows_metric(), plan=self)
+            return make_plan(matrix_domain(rows, len(self.table_names)), rows_metric(), plan=self)
         except ValueError as error:
             raise InvalidPlan(str(error)) from None
 
@@ -194,7 +207,7 @@ class Plan(Fact):
         if not fresh and (stored := self.stored(accountant, key)):
             return stored
         try:
-            rows = load_table(table, self.columns)
+            rows = load_table(table, self.columns, self.labels)
         except UnusableTable as error:
             accountant.reject(str(error))
             raise
@@ -232,7 +245,7 @@ class Plan(Fact):
             charge,
             measurement=measurement,
             table=rows,
-            columns=self.column_names,
+            columns=self.table_names,
             fresh=fresh,
             record=record,
         )
@@ -242,9 +255,8 @@ class Plan(Fact):
         shares = self.shares()
         lines: list[PlannedStage] = []
         for release in self.releases:
-            setting = Setting(rows, len(self.columns), self.components(release), self.unit)
             try:
-                planned = release.stages(shares[release.name], setting)
+                planned = release.stages(shares[release.name], self.setting(release, rows))
             except ValueError as error:
                 raise InvalidPlan(f"{release.name}: {error}") from None
             for line in planned:
@@ -257,7 +269,7 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
     """Every release of a plan, in order, each at its share.
 
     ==================  ==================================================
-    input domain        matrices, n rows by p columns, prepared
+    input domain        matrices, n rows by p columns and label codes, prepared
     input metric        Hamming distance over rows
     output              mapping from release name to its answer
     output measure      approximate differential privacy
@@ -274,8 +286,8 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
         ValueError: as the constructors of the releases.
         LossExceedsCharge: a release's map exceeds its share.
     """
-    _, columns = matrix_shape(input_domain, input_metric)
-    d_in = plan.unit.rows_per_person
+    rows, _ = matrix_shape(input_domain, input_metric)
+    columns, d_in = len(plan.columns), plan.unit.rows_per_person
     shares = plan.shares()
 
     def build(release: Planned, directions: Floats) -> Measurement:
@@ -283,7 +295,7 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
             input_domain,
             input_metric,
             share=shares[release.name],
-            unit=plan.unit,
+            setting=plan.setting(release, rows),
             directions=directions,
         )
 
@@ -319,7 +331,9 @@ def _check_orthonormal(directions: tuple[tuple[float, ...], ...], columns: int) 
             f"{columns} numbers; got {len(directions)} rows. Give one column for each component."
         )
     matrix = np.array(directions)
-    if not np.allclose(matrix.T @ matrix, np.eye(matrix.shape[1]), atol=1e-6):
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = matrix.T @ matrix
+    if not np.allclose(products, np.eye(matrix.shape[1]), atol=1e-6):
         raise ValueError(
             "directions must be orthonormal; got columns that are not. Normalise them first."
         )

@@ -12,6 +12,7 @@ from pydantic import Field
 from accountant.amounts import Amount
 from accountant.facts import Fact, Name
 from accountant.specs import Budget, PrivacyUnit, Stage
+from dppca_odp.columns import Label
 from dppca_odp.values import Floats
 
 
@@ -30,8 +31,11 @@ class Setting(NamedTuple):
 
     rows: int
     columns: int
+    """Measured columns; the codes of labels stand behind them."""
     components: int
+    """Directions that the release finds or stands on."""
     unit: PrivacyUnit
+    labels: tuple[Label, ...] = ()
 
 
 class PlannedRelease(Fact, ABC):
@@ -51,7 +55,7 @@ class PlannedRelease(Fact, ABC):
         input_metric: Metric,
         *,
         share: Budget,
-        unit: PrivacyUnit,
+        setting: Setting,
         directions: Floats,
     ) -> Measurement:
         """The OpenDP measurement, from prepared rows to an answer.

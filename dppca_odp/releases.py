@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -15,6 +16,8 @@ from rich.text import Text
 from accountant.facts import Fact
 from accountant.specs import Budget, PrivacyUnit, Stage
 from dppca_odp.paper import on_paper
+
+LOADINGS_ACROSS = 5
 
 
 class ReleasedDirections(Fact):
@@ -102,7 +105,7 @@ class Release(Fact):
                 table.add_row(name, str(number), f"{value:.4g}", f"{noise:.2g}", f"{share:.1%}")
             table.add_section()
         directions = [r for r in self.results if isinstance(r, ReleasedDirections)]
-        loadings = [_loadings(result, self.columns) for result in directions]
+        loadings = [table for result in directions for table in _loadings(result, self.columns)]
         notes = [Text(f"note: {warning}", style="dim") for warning in self.warnings]
         return Group(*([table] if self.screes else []), *loadings, *notes)
 
@@ -119,11 +122,15 @@ class Release(Fact):
         return cls.model_validate_json(Path(path).read_text(encoding="utf-8"))
 
 
-def _loadings(result: ReleasedDirections, columns: tuple[str, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(result.name)
-    for number in range(1, len(result.vectors[0]) + 1):
-        table.add_column(f"component {number}", justify="right")
-    for column, row in zip(columns, result.vectors, strict=True):
-        table.add_row(column, *(f"{value:+.2f}" for value in row))
-    return table
+def _loadings(result: ReleasedDirections, columns: tuple[str, ...]) -> Iterator[Table]:
+    """Tables of a few components each, so that no number is cut at a hundred columns."""
+    components = len(result.vectors[0])
+    for start in range(0, components, LOADINGS_ACROSS):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column(result.name)
+        shown = range(start, min(start + LOADINGS_ACROSS, components))
+        for number in shown:
+            table.add_column(f"component {number + 1}", justify="right")
+        for column, row in zip(columns, result.vectors, strict=True):
+            table.add_row(column, *(f"{row[number]:+.2f}" for number in shown))
+        yield table

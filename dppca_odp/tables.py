@@ -1,8 +1,8 @@
-"""Loading at the holder: a file or an array against a declared schema, before any charge.
+"""Loading at the holder: a file, a data frame or an array against a declared schema.
 
-Nothing is inferred from values. Missing values take a declared constant, or the table is
-refused; values outside public bounds are clamped, never an error. A refusal names a column
-or a shape, never a value, a count or a row.
+All of it happens before any charge, and nothing is inferred from values. Missing values take a
+declared constant, or the table is refused; values outside public bounds are clamped, never an
+error. A refusal names a column or a shape, never a value, a count or a row.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from pydantic import model_validator
 
-from accountant.facts import Fact, Name
+from dppca_odp.columns import Column, Label
 from dppca_odp.errors import UnusableTable
-from dppca_odp.values import LARGEST_VALUE, Finite, Floats, Positive
+from dppca_odp.values import Floats
 
 Read = TypeVar("Read")
 
@@ -33,72 +32,34 @@ UNREADABLE = (
 )
 
 
-class Column(Fact):
-    """What is public about one column, whoever is in the table."""
+def load_table(source: Any, columns: Sequence[Column], labels: Sequence[Label] = ()) -> Floats:
+    """Prepared rows: the measured columns in order, then a code for each label.
 
-    name: Name
-    lower: Finite | None = None
-    """Values below count as this."""
-    upper: Finite | None = None
-    """Values above count as this."""
-    scale: Positive = 1.0
-    """The column is divided by it, so that columns in different units can be compared."""
-    missing: Finite | None = None
-    """Stands for missing values; without it a table with missing values is refused."""
-
-    @model_validator(mode="after")
-    def _bounds_in_order(self) -> Self:
-        if self.lower is not None and self.upper is not None and self.lower > self.upper:
-            raise ValueError(
-                f"lower must not be above upper; got {self.lower} and {self.upper}. Swap them."
-            )
-        return self
-
-    def bounds(self) -> tuple[float, float]:
-        """The interval that values are clamped to, before scaling."""
-        return (
-            -LARGEST_VALUE if self.lower is None else self.lower,
-            LARGEST_VALUE if self.upper is None else self.upper,
-        )
-
-
-def load_table(source: Any, columns: Sequence[Column]) -> Floats:
-    """Prepared rows from a matrix, a data frame (by column name), or the path of a file.
+    ``source`` is a matrix of the measured columns, a data frame (polars or pandas, read by column
+    name), or the path of a CSV or Parquet file. Other columns are not read.
 
     Raises:
-        UnusableTable: as ``read_table`` and ``prepare``.
+        UnusableTable: it does not fit the declared columns.
     """
     if isinstance(source, str | Path):
-        return prepare(read_table(source, columns), columns)
-    if hasattr(source, "columns"):
-        names = [column.name for column in columns]
-        _check_names(names, [str(name) for name in source.columns])
-        source = _quietly(lambda: source[names], NO_MATRIX)
-    return prepare(source, columns)
-
-
-def read_table(path: str | Path, columns: Sequence[Column]) -> Floats:
-    """The declared columns of a CSV or Parquet file, in the declared order, as they stand.
-
-    Missing cells are NaN. Other columns of the file are not read.
-
-    Raises:
-        UnusableTable: no such file, another format, a missing column, a column of text.
-    """
-    file = Path(path)
-    names = [column.name for column in columns]
-    if not file.is_file():
-        raise UnusableTable(f"data must be a file; got {file}. Check the path.")
-    if file.suffix not in (".csv", ".parquet"):
-        raise UnusableTable(
-            f"data must end in .csv or .parquet; got {file.name}. Save it as one of them."
-        )
-    reader = _read_csv if file.suffix == ".csv" else _read_parquet
-    frame = reader(file, names)
-    matrix = np.empty((frame.height, len(names)), order="C")
-    for position, name in enumerate(names):
-        matrix[:, position] = _numbers(frame.get_column(name))
-    return matrix
+        source = _read_file(Path(source), columns, labels)
+    elif isinstance(source, pl.LazyFrame):
+        source = _quietly(source.collect, NO_MATRIX)
+    if not hasattr(source, "columns"):
+        if labels:
+            raise UnusableTable(
+                "a table with labels must be a data frame or a file; got a matrix. Name columns."
+            )
+        return prepare(source, columns)
+    names = [column.name for column in columns] + [label.name for label in labels]
+    _check_names(names, [str(name) for name in source.columns])
+    series = _quietly(lambda: {name: _series(source[name], name) for name in names}, NO_MATRIX)
+    matrix = prepare(
+        np.column_stack([_numbers(series[column.name]) for column in columns]), columns
+    )
+    if not labels:
+        return matrix
+    return np.column_stack([matrix, *(_codes(series[label.name], label) for label in labels)])
 
 
 def prepare(table: npt.ArrayLike, columns: Sequence[Column]) -> Floats:
@@ -131,29 +92,36 @@ def prepare(table: npt.ArrayLike, columns: Sequence[Column]) -> Floats:
     return prepared
 
 
-def _as_matrix(table: npt.ArrayLike) -> Floats:
-    """Numbers, with masked ones missing; those beyond float64 become infinite, without a word."""
+def _read_file(file: Path, columns: Sequence[Column], labels: Sequence[Label]) -> pl.DataFrame:
+    if not file.is_file():
+        raise UnusableTable(f"data must be a file; got {file}. Check the path.")
+    measured = [column.name for column in columns]
+    named = [label.name for label in labels]
+    if file.suffix == ".csv":
+        return _read_csv(file, measured, named)
+    if file.suffix == ".parquet":
+        _check_names(measured + named, list(_quietly(lambda: pl.read_parquet_schema(file))))
+        return _quietly(lambda: pl.read_parquet(file, columns=measured + named))
+    raise UnusableTable(
+        f"data must end in .csv or .parquet; got {file.name}. Save it as one of them."
+    )
 
-    def convert() -> Floats:
-        if isinstance(table, np.ma.MaskedArray):
-            return np.ma.filled(table.astype(np.float64), np.nan)
-        return np.asarray(table, dtype=np.float64)
 
-    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-        return _quietly(convert, NO_MATRIX)
-
-
-def _read_csv(file: Path, names: list[str]) -> pl.DataFrame:
-    """Numbers where every cell is one; otherwise text, for ``_numbers`` to judge."""
+def _read_csv(file: Path, measured: list[str], labels: list[str]) -> pl.DataFrame:
+    """Numbers where every measured cell is one; otherwise text, for ``_numbers`` to judge."""
     if not file.stat().st_size:
-        raise UnusableTable(
-            "data must not be empty; got an empty file. Its first line names the columns."
-        )
-    _check_names(names, _quietly(lambda: pl.read_csv(file, n_rows=0, infer_schema=False)).columns)
+        raise UnusableTable("data must not be empty; got 0 bytes. Its first line names columns.")
+    header = _quietly(lambda: pl.read_csv(file, n_rows=0, infer_schema=False))
+    _check_names(measured + labels, header.columns)
+
+    def read(kind: type[pl.DataType]) -> pl.DataFrame:
+        kinds = dict.fromkeys(measured, kind) | dict.fromkeys(labels, pl.String)
+        return _quietly(lambda: pl.read_csv(file, columns=list(kinds), schema_overrides=kinds))
+
     try:
-        frame = _csv_as(pl.Float64, file, names)
+        frame = read(pl.Float64)
     except UnusableTable:
-        frame = _csv_as(pl.String, file, names)
+        frame = read(pl.String)
     with file.open("rb") as lines:
         rows = sum(1 for line in lines if line.strip()) - 1
     if rows != frame.height:
@@ -164,23 +132,15 @@ def _read_csv(file: Path, names: list[str]) -> pl.DataFrame:
     return frame
 
 
-def _csv_as(kind: type[pl.DataType], file: Path, names: list[str]) -> pl.DataFrame:
-    kinds = dict.fromkeys(names, kind)
-    return _quietly(lambda: pl.read_csv(file, columns=names, schema_overrides=kinds))
-
-
-def _read_parquet(file: Path, names: list[str]) -> pl.DataFrame:
-    _check_names(names, list(_quietly(lambda: pl.read_parquet_schema(file))))
-    return _quietly(lambda: pl.read_parquet(file, columns=names))
-
-
-def _check_names(names: Sequence[str], present: Sequence[str]) -> None:
-    absent = [name for name in names if name not in present]
-    if absent:
-        raise UnusableTable(
-            f"the table must have the columns {', '.join(absent)}; got others. Check the "
-            "plan, and that commas stand between the names in a CSV file."
-        )
+def _series(column: Any, name: str) -> pl.Series:
+    """A column of a polars or pandas data frame; missing values are null or NaN."""
+    if isinstance(column, pl.Series):
+        return column
+    values = column.to_numpy()
+    if values.dtype.kind in "fiub":
+        return pl.Series(name, values)
+    cells = zip(column.tolist(), column.isna().tolist(), strict=True)
+    return pl.Series(name, [None if missing else value for value, missing in cells])
 
 
 def _numbers(series: pl.Series) -> Floats:
@@ -190,15 +150,54 @@ def _numbers(series: pl.Series) -> Floats:
         filled = text.is_not_null() & (text != "") & ~text.str.to_lowercase().is_in(["na", "nan"])
         cast = text.cast(pl.Float64, strict=False)
         if (filled & cast.is_null()).any():
-            raise UnusableTable(
-                f"column {series.name} must hold numbers; got text. Clean it first."
-            )
-    elif not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
+            raise UnusableTable(f"column {series.name} must hold numbers; got text. Clean it.")
+    elif not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
         raise UnusableTable(
             f"column {series.name} must hold numbers; got type {series.dtype.base_type()}. "
             "Convert it first."
         )
     return np.asarray(cast.cast(pl.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
+
+
+def _codes(series: pl.Series, label: Label) -> Floats:
+    """The position of each row's group; whatever is not declared, or missing, is the rest."""
+    text = _quietly(
+        lambda: series.cast(pl.String),
+        f"column {label.name} must hold labels; got something else. Convert it to text.",
+    )
+    if series.dtype.is_float():
+        text = text.str.strip_suffix(".0")
+    found = {level: float(code) for code, level in enumerate(label.levels)}
+    codes = text.replace_strict(found, default=float(len(found)), return_dtype=pl.Float64)
+    return np.asarray(codes.fill_null(float(len(found))).to_numpy(), dtype=np.float64)
+
+
+def _as_matrix(table: npt.ArrayLike) -> Floats:
+    """Numbers, with masked ones missing; those beyond float64 become infinite, without a word."""
+
+    def convert() -> Floats:
+        if isinstance(table, np.ma.MaskedArray):
+            return np.ma.filled(table.astype(np.float64), np.nan)
+        if np.iscomplexobj(table):
+            raise TypeError
+        return np.asarray(table, dtype=np.float64)
+
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        return _quietly(convert, NO_MATRIX)
+
+
+def _check_names(names: Sequence[str], present: Sequence[str]) -> None:
+    twice = [name for name in names if f"{name}_duplicated_0" in present or present.count(name) > 1]
+    if twice:
+        raise UnusableTable(
+            f"the table must name each column once; got {', '.join(twice)} twice. Rename one."
+        )
+    absent = [name for name in names if name not in present]
+    if absent:
+        raise UnusableTable(
+            f"the table must have the columns {', '.join(absent)}; got others. Check the plan, "
+            "and that commas stand between the names in a CSV file."
+        )
 
 
 def _quietly(read: Callable[[], Read], refusal: str = UNREADABLE) -> Read:

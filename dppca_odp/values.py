@@ -14,12 +14,12 @@ Integers = npt.NDArray[np.int64]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Finite, Field(gt=0)]
 
-#: Values without public bounds are clamped to this, so that no later step can overflow.
-LARGEST_VALUE = 1e100
-
-
 #: Bounds of a mean lie within this, so that reading a noisy sum cannot overflow.
 LARGEST_BOUND = 1e200
+Bound = Annotated[Finite, Field(ge=-LARGEST_BOUND, le=LARGEST_BOUND)]
+
+#: Values without public bounds are clamped to this, so that no later step can overflow.
+LARGEST_VALUE = 1e100
 
 
 def clamp(values: npt.ArrayLike) -> Floats:

@@ -18,14 +18,16 @@ from dppca_odp.planned import PlannedStage
 from dppca_odp.primitives.means import GaussianMean, make_gaussian_mean, mean_stage
 from dppca_odp.primitives.sums import decode_noise
 from dppca_odp.spaces import matrix_shape, to_then
-from dppca_odp.values import Positive
+from dppca_odp.values import Bound
+
+PositiveBound = Annotated[Bound, Field(gt=0)]
 
 
 class Clipped(EigenvalueMethod):
     """Parameters of the clipped mean."""
 
     kind: Literal["clipped"] = "clipped"
-    clipping_bound: Positive | Annotated[tuple[Positive, ...], Field(min_length=1)]
+    clipping_bound: PositiveBound | Annotated[tuple[PositiveBound, ...], Field(min_length=1)]
     """C > 0, in squared data units: one for all components, or one for each."""
 
     def bounds(self, components: int) -> tuple[float, ...]:

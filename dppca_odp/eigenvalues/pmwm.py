@@ -25,7 +25,7 @@ from dppca_odp.primitives.quantiles import Quantile, SearchGrid, then_unbounded_
 from dppca_odp.primitives.stages import Ask, make_in_stages
 from dppca_odp.primitives.sums import decode_noise
 from dppca_odp.spaces import matrix_shape, to_then
-from dppca_odp.values import Finite, Floats, Positive
+from dppca_odp.values import Bound, Finite, Floats, Positive
 
 #: The source's rule: half of epsilon for the 2k quantiles, half and all of delta for the mean.
 SPLIT = Split(
@@ -40,9 +40,9 @@ class PMWM(EigenvalueMethod):
     """Parameters of the private modified winsorized mean."""
 
     kind: Literal["pmwm"] = "pmwm"
-    lower_bound: Finite
+    lower_bound: Bound
     """a, in squared data units: no cutoff lies below it."""
-    upper_bound: Finite
+    upper_bound: Bound
     """b > a: no cutoff lies above it."""
     trim_constant: Positive = 10.0
     """c_trim: trim at least this many pairs, as a share of the pairs used for quantiles."""
@@ -165,6 +165,7 @@ def make_pmwm(
     mean_pairs = make_part_of_pairs(
         input_domain, input_metric, start=for_mean.start, stop=for_mean.stop
     )
+    mean_stage(shares["mean"], columns=components, d_in=d_in)  # refuses a share it cannot keep
     points = method.grid.points()
     rate = lowered(Fraction(lowered(each)) / (2 * d_in))
 

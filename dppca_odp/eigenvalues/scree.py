@@ -8,16 +8,16 @@ import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
 
-from accountant.specs import Budget, PrivacyUnit
+from accountant.specs import Budget
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
+from dppca_odp.primitives.columns import make_leading_columns, make_projection
 from dppca_odp.primitives.pairs import (
     Pairing,
     draw_pairing,
-    make_projection,
     number_of_pairs,
     then_half_squared_differences,
 )
@@ -27,7 +27,7 @@ from dppca_odp.primitives.postprocess import (
     proportions_of_variance,
 )
 from dppca_odp.releases import ReleasedScree
-from dppca_odp.spaces import matrix_shape, to_then
+from dppca_odp.spaces import to_then
 from dppca_odp.values import Finite, Floats
 
 Method = Annotated[Clipped | PMWM | Huber, Field(discriminator="kind")]
@@ -59,20 +59,19 @@ class Scree(PlannedRelease):
         input_metric: Metric,
         *,
         share: Budget,
-        unit: PrivacyUnit,
+        setting: Setting,
         directions: Floats,
     ) -> Measurement:
         """See ``make_scree``."""
-        rows, _ = matrix_shape(input_domain, input_metric)
-        return make_scree(
-            input_domain,
-            input_metric,
+        measured = make_leading_columns(input_domain, input_metric, columns=setting.columns)
+        chain: Measurement = measured >> then_scree(
             method=self.method,
             directions=directions,
-            pairing=draw_pairing(rows, 1),
+            pairing=draw_pairing(setting.rows, 1),
             share=share,
-            rows_per_person=unit.rows_per_person,
+            rows_per_person=setting.unit.rows_per_person,
         )
+        return chain
 
     def released(self, answer: Estimate) -> ReleasedScree:
         """The eigenvalues after post-processing, and what the raw values were."""

@@ -26,6 +26,7 @@ import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
 
 from accountant.amounts import float_above, float_below, root_above
+from accountant.errors import InvalidAmount
 from accountant.gaussian import gaussian_epsilon, gaussian_mu
 from accountant.losses import GaussianLoss
 from accountant.specs import Budget
@@ -81,13 +82,27 @@ def gaussian_stage(
         raise ValueError(
             f"a Gaussian stage must have epsilon and delta; got {share}. Give the plan both."
         )
-    coarsest = _scale(sensitivity, gaussian_mu(epsilon, delta), steps)
-    mu = lowered(Fraction(gaussian_mu(epsilon, delta, leak=_leak(numbers * steps, coarsest))))
-    if not mu > 0:
-        raise ValueError(f"a Gaussian stage must have room for noise; got {share}. Ask for more.")
-    scale = _scale(sensitivity, mu, steps)
-    loss = GaussianLoss(mu=Fraction(mu), leak=_leak(numbers * steps, scale))
-    return GaussianStage(loss, scale, delta)
+    try:
+        coarsest = _scale(sensitivity, gaussian_mu(epsilon, delta), steps)
+        most = gaussian_mu(epsilon, delta, leak=_leak(numbers * steps, coarsest))
+    except InvalidAmount:
+        raise ValueError(
+            f"a Gaussian stage must have an epsilon that integers can keep; got {share}. "
+            "Ask for less."
+        ) from None
+    mu = lowered(Fraction(most))
+    scale = _scale(sensitivity, mu, steps) if mu > 0 else math.inf
+    if not math.isfinite(scale):
+        raise ValueError(
+            f"a Gaussian stage must have room for its noise; got {share}. Ask for more."
+        )
+    leak = _leak(numbers * steps, scale)
+    noise = dp.m.make_gaussian(integers_domain(1), integers_metric(), scale=scale)
+    if _price(steps * Fraction(noise.map(sensitivity)), delta, leak)[0] > epsilon:
+        raise ValueError(
+            f"a Gaussian stage must keep its share in floating point; got {share}. Ask for more."
+        )
+    return GaussianStage(GaussianLoss(mu=Fraction(mu), leak=leak), scale, delta)
 
 
 def make_gaussian(
@@ -201,7 +216,7 @@ def make_gaussian_steps(
     )
 
 
-def _price(rho: float, delta: float, leak: Fraction) -> tuple[float, float]:
+def _price(rho: float | Fraction, delta: float, leak: Fraction) -> tuple[float, float]:
     """(epsilon, delta) of our own Gaussians with joint zCDP bound ``rho``, rounded outward."""
     if rho == 0:
         return 0.0, 0.0

@@ -94,60 +94,6 @@ def draw_pairing(rows: int, degree: int) -> Pairing:
     return Pairing(rows, degree, np.random.default_rng().permutation(rows))
 
 
-def make_projection(
-    input_domain: Domain, input_metric: Metric, *, directions: npt.ArrayLike
-) -> Transformation:
-    """Coordinates of every row along public or released directions.
-
-    ==================  ==================================================
-    input domain        matrices, n rows by p columns
-    input metric        Hamming distance over rows
-    output domain       matrices, n by k
-    output metric       Hamming distance over rows
-    stability map       d -> d
-    cost                n p k
-    ==================  ==================================================
-
-    Proof: row i of the output is a function of row i of the input.
-    NaN counts as 0 and values are clamped to +-1e100, so that every float is answered for.
-
-    Source: eigenvalues document, section 1 (Y = X V).
-
-    Raises:
-        ValueError: directions are not p by k finite numbers with 1 <= k <= p.
-
-    >>> t = make_projection(matrix_domain(4, 2), rows_metric(), directions=[[1.0], [0.0]])
-    >>> t.map(3)
-    3
-    """
-    rows, columns = matrix_shape(input_domain, input_metric)
-    loadings = np.asarray(directions, dtype=np.float64)
-    if loadings.ndim != 2 or loadings.shape[0] != columns or not 1 <= loadings.shape[1] <= columns:
-        raise ValueError(
-            f"directions must have one row per column ({columns}) and 1 to {columns} columns; "
-            f"got shape {loadings.shape}. Give one column for each component."
-        )
-    if not np.isfinite(loadings).all():
-        raise ValueError("directions must be finite; got NaN or infinity. Give numbers.")
-
-    def project(table: Floats) -> Floats:
-        matrix = as_matrix(table, rows, columns)
-        coordinates = np.empty((rows, loadings.shape[1]))
-        for start in range(0, rows, BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
-            np.matmul(clamp(matrix[block]), loadings, out=coordinates[block])
-        return coordinates
-
-    return dp.t.make_user_transformation(
-        input_domain,
-        input_metric,
-        matrix_domain(rows, loadings.shape[1]),
-        rows_metric(),
-        project,
-        lambda d_in: d_in,
-    )
-
-
 def make_half_squared_differences(
     input_domain: Domain, input_metric: Metric, *, pairing: Pairing
 ) -> Transformation:
@@ -248,6 +194,5 @@ def make_part_of_pairs(
     )
 
 
-then_projection: Any = to_then(make_projection)
 then_half_squared_differences: Any = to_then(make_half_squared_differences)
 then_part_of_pairs: Any = to_then(make_part_of_pairs)

@@ -333,9 +333,7 @@ def _normalised(counts: Floats, cells: Cells) -> Floats:
     return np.asarray(np.divide(mass, totals, out=np.zeros_like(mass), where=totals > 0))
 
 
-def _check_columns(
-    input_domain: Domain, input_metric: Metric, cells: Cells
-) -> tuple[int, int]:
+def _check_columns(input_domain: Domain, input_metric: Metric, cells: Cells) -> tuple[int, int]:
     rows, columns = matrix_shape(input_domain, input_metric)
     wanted = 2 if cells.groups == 1 else 3
     if columns != wanted:
