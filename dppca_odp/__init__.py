@@ -30,8 +30,12 @@ from dppca_odp.errors import (
     ReleaseFailed,
     UnusableTable,
 )
+from dppca_odp.frame import Frame
 from dppca_odp.plan import Plan, make_plan, then_plan
-from dppca_odp.plots import plot_scree, save_scree
+from dppca_odp.plots.budget import plot_budget
+from dppca_odp.plots.pictures import pictures, save_pictures
+from dppca_odp.plots.scores import plot_points, plot_scores
+from dppca_odp.plots.scree import plot_scree
 from dppca_odp.primitives.columns import (
     make_leading_columns,
     make_projection,
@@ -75,9 +79,8 @@ from dppca_odp.primitives.scales import (
 )
 from dppca_odp.primitives.stages import make_in_stages, then_in_stages
 from dppca_odp.primitives.sums import make_clamped_sum, then_clamped_sum
-from dppca_odp.releases import Release, ReleasedDirections, ReleasedScree
+from dppca_odp.releases import Release, ReleasedDirections, ReleasedScores, ReleasedScree
 from dppca_odp.scores.frames import (
-    Frame,
     PrivateFrame,
     make_distances,
     make_score_frame,
@@ -98,6 +101,14 @@ from dppca_odp.scores.histograms import (
     then_sparse_histogram,
     then_threshold_noise,
 )
+from dppca_odp.scores.sampling import sample_points
+from dppca_odp.scores.scores import (
+    Scores,
+    make_score_picture,
+    make_scores,
+    then_score_picture,
+    then_scores,
+)
 from dppca_odp.spaces import matrix_domain, rows_metric
 from dppca_odp.tables import load_table
 
@@ -116,6 +127,7 @@ __all__ = [
     "Histogram",
     "Huber",
     "InvalidPlan",
+    "InvalidRelease",
     "Label",
     "LossExceedsCharge",
     "Pairing",
@@ -126,7 +138,9 @@ __all__ = [
     "Release",
     "ReleaseFailed",
     "ReleasedDirections",
+    "ReleasedScores",
     "ReleasedScree",
+    "Scores",
     "Scree",
     "SearchGrid",
     "UnusableTable",
@@ -154,6 +168,8 @@ __all__ = [
     "make_pmwm",
     "make_projection",
     "make_score_frame",
+    "make_score_picture",
+    "make_scores",
     "make_scree",
     "make_signed_quantile",
     "make_sparse_histogram",
@@ -162,11 +178,16 @@ __all__ = [
     "matrix_domain",
     "nonincreasing",
     "nonnegative",
+    "pictures",
+    "plot_budget",
+    "plot_points",
+    "plot_scores",
     "plot_scree",
     "proportions_of_variance",
     "ring_degree",
     "rows_metric",
-    "save_scree",
+    "sample_points",
+    "save_pictures",
     "then_additive_histogram",
     "then_cell_counts",
     "then_cell_map",
@@ -189,6 +210,8 @@ __all__ = [
     "then_pmwm",
     "then_projection",
     "then_score_frame",
+    "then_score_picture",
+    "then_scores",
     "then_scree",
     "then_signed_quantile",
     "then_sparse_histogram",

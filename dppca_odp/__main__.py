@@ -1,4 +1,4 @@
-"""The command line: preview, run, schema, demo.
+"""The command line: preview, run, plot, schema, demo.
 
 Exit status: 0 done; 1 a release that stopped after its charge, or a bug caught before it;
 2 wrong usage or plan; 3 refused by the budget; 4 unusable data; 130 interrupted.
@@ -23,9 +23,9 @@ from accountant import (
     TableMismatch,
 )
 from accountant.scripts import INTERRUPTED, leave, run_script
-from dppca_odp.errors import DppcaError, InvalidPlan, UnusableTable
+from dppca_odp.errors import DppcaError, InvalidPlan, InvalidRelease, UnusableTable
 from dppca_odp.plan import Plan
-from dppca_odp.plots import save_scree
+from dppca_odp.plots.pictures import save_pictures
 from dppca_odp.releases import Release
 
 NAME = "dppca-odp"
@@ -73,13 +73,13 @@ def run(
     purpose: Annotated[str, typer.Option(help="Why, for the ledger.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Charge the plan's budget, release, and write release.json and scree.png."""
+    """Charge the plan's budget, release, and write release.json and its pictures."""
     with exit_status():
         planned = Plan.read(plan)
         accountant = Accountant(ledger, data_set=dataset)
         check_writable(out)
         release = planned.run(data, accountant, key, fresh=fresh, purpose=purpose)
-        write_release(release, out)
+        written = write_release(release, out)
         for warning in release.warnings:
             typer.echo(f"note: {warning}", err=True)
         if as_json:
@@ -88,7 +88,20 @@ def run(
         cost = "nothing: it was already paid for" if release.from_ledger else str(release.budget)
         console.print(release)
         console.print(f"Cost {cost}. Remaining {accountant.remaining().show_down()}.")
-        console.print(f"Written to {out}: release.json" + (", scree.png" if release.screes else ""))
+        console.print(f"Written to {out}: {', '.join(path.name for path in written)}")
+
+
+@app.command()
+def plot(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE.json", help="What run wrote.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where pictures go.")],
+) -> None:
+    """Draw a release again, as PNG and SVG; costs nothing and reads no data."""
+    with exit_status():
+        shown = Release.read(release)
+        check_writable(out)
+        written = save_pictures(shown, out, ("png", "svg"))
+        console.print(f"Written to {out}: {', '.join(path.name for path in written) or 'nothing'}")
 
 
 @app.command()
@@ -122,12 +135,12 @@ def check_writable(folder: Path) -> None:
         leave(NAME, 2, f"out must be a folder that can be written; got {folder}. Choose another.")
 
 
-def write_release(release: Release, folder: Path) -> None:
-    """release.json and, where there are eigenvalues, scree.png."""
+def write_release(release: Release, folder: Path) -> list[Path]:
+    """release.json and its pictures; the paths."""
+    written = folder / "release.json"
     try:
-        release.write(folder / "release.json")
-        if release.screes:
-            save_scree(release, folder / "scree.png")
+        release.write(written)
+        return [written, *save_pictures(release, folder)]
     except OSError:
         leave(
             NAME,
@@ -148,7 +161,7 @@ def exit_status() -> Iterator[None]:
         leave(NAME, 3, str(error))
     except (UnusableTable, TableMismatch) as error:
         leave(NAME, 4, str(error))
-    except (InvalidPlan, AccountantError) as error:
+    except (InvalidPlan, InvalidRelease, AccountantError) as error:
         leave(NAME, 2, str(error))
     except DppcaError as error:
         leave(NAME, 1, str(error))

@@ -1,6 +1,6 @@
 """The demo: the RAND health insurance table, from the grant to a refusal.
 
-The table ships inside statsmodels and is in the public domain: 20,190 person-years, 10 columns,
+The table ships inside statsmodels and is in the public domain: 20,190 person-years in 10 columns,
 at most 5 years of one person. Its file names no persons, so that 5 is the study's design (3 or 5
 years), stated as the unit and paid for. Bounds and scales below come from the codebook's
 definitions of the columns, not from the table.
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.rule import Rule
 
 from accountant import Accountant, Budget, BudgetExceeded, PrivacyUnit
-from dppca_odp.columns import Column
+from dppca_odp.columns import Column, Label
 from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
@@ -23,7 +23,11 @@ from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.eigenvalues.scree import Method, Scree
 from dppca_odp.errors import InvalidPlan
 from dppca_odp.plan import Plan
-from dppca_odp.plots import save_scree
+from dppca_odp.plots.budget import plot_budget
+from dppca_odp.plots.pictures import save_pictures
+from dppca_odp.primitives.quantiles import SearchGrid
+from dppca_odp.scores.frames import PrivateFrame
+from dppca_odp.scores.scores import Scores
 
 DATA_SET = "rand-hie"
 ROWS = 20_190
@@ -33,7 +37,6 @@ GRANT = Budget.of("4", "1e-5")
 COLUMNS = (
     Column(name="mdvis", lower=0, upper=100, scale=10),  # visits to a doctor
     Column(name="lncoins", lower=0, upper=4.62, scale=4.62),  # ln(coinsurance + 1), up to 100 %
-    Column(name="idp", lower=0, upper=1),  # individual deductible plan
     Column(name="lpi", lower=0, upper=8, scale=8),  # ln(participation incentive), up to 3000
     Column(name="fmde", lower=0, upper=9, scale=9),  # ln(maximum expenditure / coinsurance)
     Column(name="physlm", lower=0, upper=1),  # physical limitation
@@ -42,6 +45,9 @@ COLUMNS = (
     Column(name="hlthf", lower=0, upper=1),  # fair
     Column(name="hlthp", lower=0, upper=1),  # poor
 )
+
+#: 1 for an individual deductible plan, 0 otherwise.
+PLANS = Label(name="idp", levels=("0", "1"))
 
 
 def _scree(name: str, method: Method) -> Scree:
@@ -52,11 +58,22 @@ PLAN = Plan(
     budget=Budget.of("3", "5e-6"),
     unit=UNIT,
     columns=COLUMNS,
+    labels=(PLANS,),
     releases=(
         Directions(name="directions", components=3),
         _scree("clipped", Clipped(clipping_bound=2.0)),
         _scree("pmwm", PMWM(lower_bound=0, upper_bound=5, pair_rows="reuse")),
         _scree("huber", Huber(lowest_scale=-6, highest_scale=0, scale_fraction=Fraction(1, 4))),
+        Scores(
+            name="scores",
+            directions="directions",
+            histogram="sparse",
+            bins=(12, 12),
+            groups="idp",
+            weight=Fraction(2),
+            frame=PrivateFrame(grid=SearchGrid(unit=0.1, beta=1.01)),
+            histogram_weight=Fraction(3),
+        ),
     ),
 )
 
@@ -64,6 +81,7 @@ TOO_MUCH = Plan(
     budget=Budget.of("2", "1e-6"),
     unit=UNIT,
     columns=COLUMNS,
+    labels=(PLANS,),
     releases=(Directions(name="directions", components=5),),
 )
 
@@ -85,7 +103,7 @@ def run_demo(out: Path, console: Console) -> None:
         budget=GRANT,
         unit=UNIT,
         rows=ROWS,
-        columns=PLAN.column_names,
+        columns=PLAN.table_names,
         purpose="demo",
     )
     console.print(f"{DATA_SET}: {GRANT}; protects {UNIT}.")
@@ -93,10 +111,10 @@ def run_demo(out: Path, console: Console) -> None:
     console.print(Rule("2. The analyst sees the cost before spending"))
     console.print(PLAN.preview(ROWS))
 
-    console.print(Rule("3. One charge, four releases"))
+    console.print(Rule("3. One charge, five releases"))
     release = PLAN.run(table, accountant, purpose="scree of health care use")
     release.write(out / "release.json")
-    save_scree(release, out / "scree.png")
+    save_pictures(release, out)
     console.print(release)
     if release.from_ledger:
         console.print("This release was paid for in an earlier run: nothing was charged.")
@@ -115,8 +133,9 @@ def run_demo(out: Path, console: Console) -> None:
 
     console.print(Rule("6. The ledger"))
     console.print(accountant.statement().render(console.width), markup=False, highlight=False)
+    plot_budget(accountant.statement()).savefig(out / "budget.png")
     console.print(
-        f"In {out}: release.json, scree.png, ledger.db. Check it: accountant verify {ledger}"
+        f"In {out}: release.json, pictures, ledger.db. Check it: accountant verify {ledger}"
     )
 
 

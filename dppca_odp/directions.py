@@ -21,6 +21,7 @@ from pydantic import Field
 
 from accountant.amounts import float_above, root_above
 from accountant.specs import Budget, Stage
+from dppca_odp.columns import Label
 from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
 from dppca_odp.primitives.columns import make_leading_columns
 from dppca_odp.primitives.noise import gaussian_stage, then_gaussian
@@ -47,6 +48,14 @@ class Directions(PlannedRelease):
     """k, the number of directions."""
     degree: Annotated[int, Field(ge=2, multiple_of=2)] = 16
     """Each row is in this many pairs (fewer when the table is small); no privacy cost."""
+
+    def check(self, *, columns: int, components: int, labels: tuple[Label, ...]) -> None:
+        """Refuse more directions than columns."""
+        if components > columns:
+            raise ValueError(
+                f"components must be at most the number of columns, {columns}; got {components}. "
+                "Use fewer."
+            )
 
     def stages(self, share: Budget, setting: Setting) -> tuple[PlannedStage, ...]:
         """One Gaussian stage: the matrix."""
@@ -85,7 +94,7 @@ class Directions(PlannedRelease):
         )
         return chain
 
-    def released(self, answer: NoisyDirections) -> ReleasedDirections:
+    def released(self, answer: NoisyDirections, setting: Setting) -> ReleasedDirections:
         """The directions, and how noisy their matrix was."""
         return ReleasedDirections(
             name=self.name, vectors=answer.vectors.tolist(), noise_scale=answer.noise_scale

@@ -11,6 +11,10 @@ class InvalidPlan(DppcaError, ValueError):
     """A plan that cannot run on a table of this shape."""
 
 
+class InvalidRelease(DppcaError, ValueError):
+    """A file that is not a release."""
+
+
 class UnusableTable(DppcaError, ValueError):
     """A table that does not fit its declared schema; decided at the holder, before any charge."""
 

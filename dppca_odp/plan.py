@@ -30,12 +30,13 @@ from dppca_odp.planned import PlannedStage, Setting
 from dppca_odp.preview import Preview
 from dppca_odp.primitives.stages import Ask, make_in_stages
 from dppca_odp.releases import Release
+from dppca_odp.scores.scores import Scores
 from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
 from dppca_odp.tables import load_table
 from dppca_odp.values import Floats
 
-Planned = Annotated[Directions | Scree, Field(discriminator="kind")]
+Planned = Annotated[Directions | Scree | Scores, Field(discriminator="kind")]
 NamedColumn = Annotated[
     Column, BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value)
 ]
@@ -62,25 +63,22 @@ class Plan(Fact):
                 raise ValueError(
                     f"{kind} must have different names; got {', '.join(names)}. Rename one."
                 )
-        directions: dict[str, int] = {}
+        found: set[str] = set()
         for release in self.releases:
             if isinstance(release, Directions):
-                if release.components > len(self.columns):
-                    raise ValueError(
-                        f"components must be at most the number of columns, {len(self.columns)}; "
-                        f"got {release.components}. Use fewer."
-                    )
-                directions[release.name] = release.components
-            elif isinstance(release.directions, str):
-                if release.directions not in directions:
-                    raise ValueError(
-                        f"directions of {release.name} must name an earlier release of "
-                        f"directions; got {release.directions}. Plan it before."
-                    )
-            else:
+                found.add(release.name)
+            elif not isinstance(release.directions, str):
                 _check_orthonormal(release.directions, len(self.columns))
-            if isinstance(release, Scree):
-                release.method.check(self.components(release))
+            elif release.directions not in found:
+                raise ValueError(
+                    f"directions of {release.name} must name an earlier release of directions; "
+                    f"got {release.directions}. Plan it before."
+                )
+            release.check(
+                columns=len(self.columns),
+                components=self.components(release),
+                labels=self.labels,
+            )
         return self
 
     @classmethod
@@ -236,7 +234,10 @@ class Plan(Fact):
                 rows=len(rows),
                 columns=self.column_names,
                 stages=charge.stages,
-                results=tuple(release.released(answers[release.name]) for release in self.releases),
+                results=tuple(
+                    release.released(answers[release.name], self.setting(release, len(rows)))
+                    for release in self.releases
+                ),
                 versions={name: version(name) for name in ("dppca-odp", "opendp", "numpy")},
             )
 
@@ -309,7 +310,7 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
         answers: dict[str, Any] = {}
         for release in plan.releases:
             directions = np.eye(columns, plan.components(release))
-            if isinstance(release, Scree):
+            if not isinstance(release, Directions):
                 given = release.directions
                 directions = answers[given].vectors if isinstance(given, str) else np.array(given)
             answers[release.name] = ask(build(release, directions))

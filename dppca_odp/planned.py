@@ -13,7 +13,16 @@ from accountant.amounts import Amount
 from accountant.facts import Fact, Name
 from accountant.specs import Budget, PrivacyUnit, Stage
 from dppca_odp.columns import Label
-from dppca_odp.values import Floats
+from dppca_odp.values import Finite, Floats
+
+#: Directions that a release stands on: the name of an earlier release of directions, or public
+#: ones, a row for each column.
+StandsOn = str | tuple[tuple[Finite, ...], ...]
+
+
+def named(directions: StandsOn) -> str:
+    """The release of directions, or "given"."""
+    return directions if isinstance(directions, str) else "given"
 
 
 class PlannedStage(Fact):
@@ -45,6 +54,14 @@ class PlannedRelease(Fact, ABC):
     weight: Annotated[Amount, Field(gt=0)] = Fraction(1)
 
     @abstractmethod
+    def check(self, *, columns: int, components: int, labels: tuple[Label, ...]) -> None:
+        """Refuse a plan that the release does not suit.
+
+        Raises:
+            ValueError: it asks for more than the plan declares.
+        """
+
+    @abstractmethod
     def stages(self, share: Budget, setting: Setting) -> tuple[PlannedStage, ...]:
         """The stages that a share of the budget pays for, with losses at the privacy unit."""
 
@@ -64,5 +81,5 @@ class PlannedRelease(Fact, ABC):
         """
 
     @abstractmethod
-    def released(self, answer: Any) -> Any:
+    def released(self, answer: Any, setting: Setting) -> Any:
         """The record of what the measurement answered."""

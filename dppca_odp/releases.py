@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from accountant.facts import Fact
+from accountant.facts import Fact, first_problem
 from accountant.specs import Budget, PrivacyUnit, Stage
+from dppca_odp.errors import InvalidRelease
+from dppca_odp.frame import Frame
 from dppca_odp.paper import on_paper
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LOADINGS_ACROSS = 5
 
@@ -53,7 +58,34 @@ class ReleasedScree(Fact):
     warnings: tuple[str, ...]
 
 
-Released = Annotated[ReleasedDirections | ReleasedScree, Field(discriminator="kind")]
+class ReleasedScores(Fact):
+    """A private histogram of the scores along two components, by group."""
+
+    kind: Literal["scores"] = "scores"
+    name: str
+    directions: str
+    """The release of directions they belong to, or "given"."""
+    axes: tuple[int, int]
+    """The components along x and y, counted from 1."""
+    frame: Frame
+    histogram: str
+    label: str | None
+    """The column that tells groups apart."""
+    groups: tuple[str, ...]
+    """Their names; one, "all", without groups."""
+    mass: tuple[tuple[tuple[float, ...], ...], ...]
+    """By group, y bin (from below) and x bin; each group sums to 1, or to 0 if it is empty."""
+    noise_scale: float
+    """The noise parameter of a count, in rows."""
+    threshold: int | None
+    """Noisy counts below it were left out, in a sparse histogram."""
+    empty: tuple[str, ...]
+    """The groups without mass: too few rows for this noise, or none."""
+    warnings: tuple[str, ...]
+
+
+Result = ReleasedDirections | ReleasedScree | ReleasedScores
+Released = Annotated[Result, Field(discriminator="kind")]
 
 
 class Release(Fact):
@@ -74,7 +106,7 @@ class Release(Fact):
     from_ledger: Annotated[bool, Field(exclude=True)] = False
     """Whether it was paid for before and cost nothing now."""
 
-    def __getitem__(self, name: str) -> ReleasedDirections | ReleasedScree:
+    def __getitem__(self, name: str) -> Result:
         for result in self.results:
             if result.name == name:
                 return result
@@ -89,7 +121,13 @@ class Release(Fact):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the analyst should know, release by release."""
-        return tuple(f"{scree.name}: {text}" for scree in self.screes for text in scree.warnings)
+        warned = (r for r in self.results if not isinstance(r, ReleasedDirections))
+        return tuple(f"{result.name}: {text}" for result in warned for text in result.warnings)
+
+    @property
+    def scores(self) -> tuple[ReleasedScores, ...]:
+        """The score pictures, in the plan's order."""
+        return tuple(r for r in self.results if isinstance(r, ReleasedScores))
 
     def __rich__(self) -> RenderableType:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
@@ -112,14 +150,31 @@ class Release(Fact):
     def __str__(self) -> str:
         return on_paper(self)
 
+    def plot(self) -> list[Figure]:
+        """Every picture of this release: the scree, score histograms, points drawn from them."""
+        from dppca_odp.plots.pictures import pictures  # a release shows itself, from above
+
+        return [figure for _, figure in pictures(self)]
+
     def write(self, path: str | Path) -> None:
         """Write JSON that ``read`` understands."""
         Path(path).write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read what ``write`` wrote."""
-        return cls.model_validate_json(Path(path).read_text(encoding="utf-8"))
+        """Read what ``write`` wrote.
+
+        Raises:
+            InvalidRelease: no such file, or not a release; in one line.
+        """
+        try:
+            return cls.model_validate_json(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            raise InvalidRelease(
+                f"the release must be a readable file; got {path}. Check the path."
+            ) from None
+        except ValidationError as error:
+            raise InvalidRelease(f"{Path(path).name}: {first_problem(error)}") from None
 
 
 def _loadings(result: ReleasedDirections, columns: tuple[str, ...]) -> Iterator[Table]:

@@ -9,11 +9,12 @@ from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
 
 from accountant.specs import Budget
+from dppca_odp.columns import Label
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.pmwm import PMWM
-from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
+from dppca_odp.planned import PlannedRelease, PlannedStage, Setting, StandsOn, named
 from dppca_odp.primitives.columns import make_leading_columns, make_projection
 from dppca_odp.primitives.pairs import (
     Pairing,
@@ -28,7 +29,7 @@ from dppca_odp.primitives.postprocess import (
 )
 from dppca_odp.releases import ReleasedScree
 from dppca_odp.spaces import to_then
-from dppca_odp.values import Finite, Floats
+from dppca_odp.values import Floats
 
 Method = Annotated[Clipped | PMWM | Huber, Field(discriminator="kind")]
 
@@ -38,10 +39,13 @@ class Scree(PlannedRelease):
 
     kind: Literal["scree"] = "scree"
     method: Method
-    directions: str | tuple[tuple[Finite, ...], ...]
-    """The name of an earlier release of directions, or public ones: p rows of k numbers."""
+    directions: StandsOn
     nonincreasing: bool = False
     """Report the nearest nonincreasing sequence; costs nothing."""
+
+    def check(self, *, columns: int, components: int, labels: tuple[Label, ...]) -> None:
+        """Refuse parameters for another number of components."""
+        self.method.check(components)
 
     def stages(self, share: Budget, setting: Setting) -> tuple[PlannedStage, ...]:
         """The method's stages, with a pair for every two rows."""
@@ -73,7 +77,7 @@ class Scree(PlannedRelease):
         )
         return chain
 
-    def released(self, answer: Estimate) -> ReleasedScree:
+    def released(self, answer: Estimate, setting: Setting) -> ReleasedScree:
         """The eigenvalues after post-processing, and what the raw values were."""
         values = nonnegative(answer.values)
         if self.nonincreasing:
@@ -81,7 +85,7 @@ class Scree(PlannedRelease):
         return ReleasedScree(
             name=self.name,
             method=self.method.kind,
-            directions=self.directions if isinstance(self.directions, str) else "given",
+            directions=named(self.directions),
             values=tuple(values),
             proportions=tuple(proportions_of_variance(values)),
             raw=tuple(answer.values),

@@ -7,16 +7,16 @@ searches of a median cost less than twice one; unit and steps of the grid are pu
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
-from pydantic import model_validator
 
 from accountant.facts import Fact
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Stage
+from dppca_odp.frame import Frame
 from dppca_odp.planned import PlannedStage
 from dppca_odp.primitives.noise import lowered
 from dppca_odp.primitives.quantiles import (
@@ -27,30 +27,12 @@ from dppca_odp.primitives.quantiles import (
 )
 from dppca_odp.primitives.stages import Ask, make_in_stages
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
-from dppca_odp.values import Finite, Floats, Positive, as_matrix, clamp
+from dppca_odp.values import Floats, Positive, as_matrix, clamp
 
 #: The radius reaches this share of the points.
 COVERED = 0.99
 #: Two medians and a radius.
 SEARCHES = 3
-
-
-class Frame(Fact):
-    """The rectangle of a picture: public or released."""
-
-    x_low: Finite
-    x_high: Finite
-    y_low: Finite
-    y_high: Finite
-
-    @model_validator(mode="after")
-    def _sides_in_order(self) -> Self:
-        if not (self.x_low < self.x_high and self.y_low < self.y_high):
-            raise ValueError(
-                f"x_low and y_low must be below x_high and y_high; got {self.x_low} to "
-                f"{self.x_high} and {self.y_low} to {self.y_high}. Swap or widen them."
-            )
-        return self
 
 
 class PrivateFrame(Fact):

@@ -20,8 +20,8 @@ from pydantic import Field
 from accountant.amounts import float_above, root_above
 from accountant.facts import Fact
 from accountant.specs import Budget
+from dppca_odp.frame import Frame
 from dppca_odp.primitives.noise import GaussianStage, gaussian_stage, stage_loss, then_gaussian
-from dppca_odp.scores.frames import Frame
 from dppca_odp.spaces import approximate, integers_domain, integers_metric, matrix_shape, to_then
 from dppca_odp.values import Floats, as_matrix
 

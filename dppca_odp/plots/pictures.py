@@ -1,0 +1,41 @@
+"""Every picture of a release, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dppca_odp.plots.scores import plot_points, plot_scores
+from dppca_odp.plots.scree import plot_scree
+from dppca_odp.releases import Release
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def pictures(release: Release) -> Iterator[tuple[str, Figure]]:
+    """The scree if there are eigenvalues; for each scores release its histogram and points."""
+    if release.screes:
+        yield "scree", plot_scree(release)
+    for scores in release.scores:
+        yield scores.name, plot_scores(release, scores.name)
+        yield f"{scores.name}-points", plot_points(release, scores.name)
+
+
+def save_pictures(
+    release: Release, folder: str | Path, endings: Iterable[str] = ("png",)
+) -> list[Path]:
+    """Write every picture in every format; the paths."""
+    written = []
+    for name, figure in pictures(release):
+        for ending in endings:
+            path = Path(folder) / f"{_file_name(name)}.{ending}"
+            figure.savefig(path)
+            written.append(path)
+    return written
+
+
+def _file_name(name: str) -> str:
+    """A release's name as a file's: letters, digits, dash and underscore."""
+    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)
