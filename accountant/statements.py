@@ -129,7 +129,9 @@ class Statement(Fact):
     def render(self, width: int = 80) -> str:
         """Plain text for a terminal of this width. Spent is rounded up, remaining down."""
         paper = io.StringIO()
-        Console(file=paper, width=width, color_system=None).print(Group(*self._parts()))
+        Console(file=paper, width=width, color_system=None, force_jupyter=False).print(
+            Group(*self._parts())
+        )
         return "\n".join(line.rstrip() for line in paper.getvalue().splitlines())
 
     def __str__(self) -> str:

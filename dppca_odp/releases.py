@@ -20,7 +20,7 @@ from dppca_odp.frame import Frame
 from dppca_odp.paper import on_paper
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from dppca_odp.plots.display import Gallery
 
 LOADINGS_ACROSS = 5
 
@@ -150,11 +150,11 @@ class Release(Fact):
     def __str__(self) -> str:
         return on_paper(self)
 
-    def plot(self) -> list[Figure]:
+    def plot(self) -> Gallery:
         """Every picture of this release: the scree, score histograms, points drawn from them."""
-        from dppca_odp.plots.pictures import pictures  # a release shows itself, from above
+        from dppca_odp.plots.pictures import gallery  # a release shows itself, from above
 
-        return [figure for _, figure in pictures(self)]
+        return gallery(self)
 
     def write(self, path: str | Path) -> None:
         """Write JSON that ``read`` understands."""

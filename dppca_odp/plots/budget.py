@@ -12,10 +12,10 @@ from dppca_odp.plots.style import GREY, PALETTE, colour, new_figure, open_sides
 from dppca_odp.values import Floats
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from dppca_odp.plots.display import Picture
 
 
-def plot_budget(statement: Statement) -> Figure:
+def plot_budget(statement: Statement) -> Picture:
     """One bar for epsilon and one for delta, with a segment for each stage that was paid for."""
     spent = (
         f"spent {show_up(statement.spent.epsilon)} of {show_down(statement.granted.epsilon)} "

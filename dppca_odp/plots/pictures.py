@@ -11,16 +11,23 @@ from dppca_odp.plots.scree import plot_scree
 from dppca_odp.releases import Release
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from dppca_odp.plots.display import Gallery, Picture
 
 
-def pictures(release: Release) -> Iterator[tuple[str, Figure]]:
+def pictures(release: Release) -> Iterator[tuple[str, Picture]]:
     """The scree if there are eigenvalues; for each scores release its histogram and points."""
     if release.screes:
         yield "scree", plot_scree(release)
     for scores in release.scores:
         yield scores.name, plot_scores(release, scores.name)
         yield f"{scores.name}-points", plot_points(release, scores.name)
+
+
+def gallery(release: Release) -> Gallery:
+    """Every picture, as a notebook shows them."""
+    from dppca_odp.plots.display import Gallery
+
+    return Gallery(picture for _, picture in pictures(release))
 
 
 def save_pictures(

@@ -13,13 +13,14 @@ from dppca_odp.values import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
+
+    from dppca_odp.plots.display import Picture
 
 PANELS_ACROSS = 3
 
 
-def plot_scores(release: Release, name: str) -> Figure:
+def plot_scores(release: Release, name: str) -> Picture:
     """The histogram of one scores release; by group, a panel each and an overlay of all.
 
     Raises:
@@ -60,7 +61,7 @@ def plot_scores(release: Release, name: str) -> Figure:
     return figure
 
 
-def plot_points(release: Release, name: str, number: int = 1000, *, seed: int = 0) -> Figure:
+def plot_points(release: Release, name: str, number: int = 1000, *, seed: int = 0) -> Picture:
     """Synthetic points drawn from the released histogram, ``number`` for each group.
 
     Raises:

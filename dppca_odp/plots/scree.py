@@ -12,10 +12,11 @@ from dppca_odp.values import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from dppca_odp.plots.display import Picture
 
 
-def plot_scree(release: Release) -> Figure:
+def plot_scree(release: Release) -> Picture:
     """Eigenvalues with error bars of two noise standard deviations, and shares among the k.
 
     Raises:

@@ -10,7 +10,8 @@ from dppca_odp.releases import Release
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from dppca_odp.plots.display import Picture
 
 #: Okabe and Ito's palette: told apart by most readers, and in print.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -27,11 +28,11 @@ def colour(number: int) -> str:
     return PALETTE[number % len(PALETTE)]
 
 
-def new_figure(width: float, height: float, title: str, caption: str) -> Figure:
+def new_figure(width: float, height: float, title: str, caption: str) -> Picture:
     """A figure of this size in inches at 150 dots each, with a title and a small caption."""
-    from matplotlib.figure import Figure
+    from dppca_odp.plots.display import Picture
 
-    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
+    figure = Picture(figsize=(width, height), dpi=150, layout="constrained")
     figure.suptitle(title, fontsize=12)
     lines = textwrap.wrap(caption, width=int(CAPTION_LETTERS * width))
     figure.supxlabel("\n".join(lines), fontsize=7.5, color="#555555")
