@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 from accountant.amounts import float_above
 from accountant.facts import Fact
 from dppca_odp.spaces import matrix_shape, pure, rows_metric, to_then
-from dppca_odp.values import Finite, Floats, Positive, as_matrix
+from dppca_odp.values import Finite, Floats, Positive, as_matrix, clamp
 
 DRAWS_AT_ONCE = 512
 #: The noise of a smaller rate could leave 64 bits.
@@ -154,10 +154,11 @@ def make_signed_quantile(
     ``points`` are public and positive. The first search runs up x at level q, the second up -x at
     level 1 - q; ``signed_answer`` says how two answers become one.
 
-    Proof: one row changes one value. If it rises, the counts of x fall, which costs the first
-    search epsilon_counts alone, and the counts of -x rise, which costs the second epsilon_target +
-    epsilon_counts (see ``make_unbounded_quantile``); if it falls, the reverse. Either way
-    epsilon_target + 2 epsilon_counts. d > 1: group privacy. Choosing is post-processing.
+    Proof: one row changes one value; NaN counts as 0, so that it lies on one side. If it rises,
+    the counts of x fall, which costs the first search epsilon_counts alone, and the counts of -x
+    rise, which costs the second epsilon_target + epsilon_counts (see ``make_unbounded_quantile``);
+    if it falls, the reverse. Either way epsilon_target + 2 epsilon_counts. d > 1: group privacy.
+    Choosing is post-processing.
 
     Source: Algorithm 2 of the source, fully unbounded, after Durfee (2023). Difference: the source
     charges both searches in full.
@@ -181,7 +182,7 @@ def make_signed_quantile(
     rate = up.target_rate + 2 * up.count_rate
 
     def answer(values: Floats) -> Quantile:
-        signed = as_matrix(values, *up.shape)[:, column]
+        signed = clamp(as_matrix(values, *up.shape)[:, column])
         return signed_answer(up(signed), down(-signed), up.points)
 
     return dp.m.make_user_measurement(

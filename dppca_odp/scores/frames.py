@@ -7,11 +7,12 @@ searches of a median cost less than twice one; unit and steps of the grid are pu
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
+from pydantic import model_validator
 
 from accountant.facts import Fact
 from accountant.losses import PureLoss
@@ -27,10 +28,12 @@ from dppca_odp.primitives.quantiles import (
 )
 from dppca_odp.primitives.stages import Ask, make_in_stages
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
-from dppca_odp.values import Floats, Positive, as_matrix, clamp
+from dppca_odp.values import LARGEST_BOUND, Floats, Positive, as_matrix, clamp
 
 #: The radius reaches this share of the points.
 COVERED = 0.99
+#: A side is at least this part of the centre, so that floating point tells its ends apart.
+LEAST_SIDE = 1e-12
 #: Two medians and a radius.
 SEARCHES = 3
 
@@ -41,6 +44,16 @@ class PrivateFrame(Fact):
     grid: SearchGrid = SearchGrid(beta=1.01)
     inflation: Positive = 0.2
     """The square reaches this much further than the radius."""
+
+    @model_validator(mode="after")
+    def _frame_fits(self) -> Self:
+        end = float(self.grid.points()[-1])
+        if not (2 + self.inflation) * end <= LARGEST_BOUND:
+            raise ValueError(
+                f"grid must end so that the frame stays within {LARGEST_BOUND:g}; got {end:g}. "
+                "Lower its beta, steps or unit."
+            )
+        return self
 
     def stage(self, share: Budget, d_in: int) -> PlannedStage:
         """Three searches, each with a third of epsilon."""
@@ -128,7 +141,7 @@ def make_score_frame(
                 )
             )
         )
-        half = radius.value * (1 + method.inflation)
+        half = max(radius.value * (1 + method.inflation), LEAST_SIDE * max(abs(x), abs(y)))
         frame = Frame(x_low=x - half, x_high=x + half, y_low=y - half, y_high=y + half)
         return FoundFrame(frame, _warnings(centre_x, centre_y, radius, end=float(points[-1])))
 

@@ -7,6 +7,7 @@ pairs of different results matter, so each is compared once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
 from functools import cache
 from itertools import combinations, permutations, product
 from math import exp, factorial, floor, log, prod
@@ -112,7 +113,13 @@ def search_law(
 
 def ideal_thresholds(quantile: float, pairs: int, noises: int = 90) -> tuple[int, ...]:
     """c + G_i > q m + g if and only if c + G_i > floor(q m) + g, all being integers."""
-    return tuple(floor(quantile * pairs) + noise for noise in range(noises))
+    target = floor(Fraction(quantile) * pairs)
+    return tuple(target + noise for noise in range(noises))
+
+
+def fold(noise: int) -> int:
+    """The geometric draw of an integer Laplace draw."""
+    return noise if noise >= 0 else -noise - 1
 
 
 @cache

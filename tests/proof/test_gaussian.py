@@ -11,11 +11,14 @@ from opendp.mod import OpenDPException
 from scipy.special import ndtr
 
 from accountant.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from accountant.specs import Budget
 from dppca_odp.primitives.noise import (
     LEAST_SCALE,
     ROUNDING,
+    gaussian_stage,
     make_gaussian,
     make_gaussian_steps,
+    stage_loss,
 )
 from dppca_odp.primitives.sums import make_clamped_sum
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_domain, rows_metric
@@ -96,7 +99,15 @@ def gaussian(scale: float, *, delta: float = DELTA, size: int = 3):
     return make_gaussian(integers_domain(size), integers_metric(), scale=scale, delta=delta)
 
 
-def steps_of(steps: int, *, d_in: int, sensitivity: float, scale: float, columns: int = 2):
+def steps_of(
+    steps: int,
+    *,
+    d_in: int,
+    sensitivity: float,
+    scale: float,
+    delta: float = DELTA,
+    columns: int = 2,
+):
     """``steps`` noisy sums of values clamped to [0, 1]."""
     space = matrix_domain(9, columns), rows_metric()
     total = make_clamped_sum(*space, lower=0.0, upper=1.0)
@@ -107,7 +118,7 @@ def steps_of(steps: int, *, d_in: int, sensitivity: float, scale: float, columns
         steps=steps,
         sensitivity=sensitivity,
         scale=scale,
-        delta=DELTA,
+        delta=delta,
         next_sum=lambda answers: total,
     )
 
@@ -170,3 +181,45 @@ def test_steps_refuse_a_sum_that_moves_farther_than_declared():
     assert steps == len(steps_of(steps, d_in=2, sensitivity=enough, scale=2.0**36)(table))
     with pytest.raises(OpenDPException):
         steps_of(steps, d_in=2, sensitivity=enough / 2, scale=2.0**36)(table)
+
+
+# The stage that a share pays for.
+
+SHARES = [("0.001", "1e-10"), ("1/3", "1e-8"), ("1", "1e-5"), ("20", "1e-5")]
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("steps", [1, 7])
+@pytest.mark.parametrize("sensitivity", [2.0**32, 3e10 * sqrt(2), 2.0**45])
+def test_stage_has_the_noise_that_its_loss_states_and_costs_at_most_its_share(
+    share, steps, sensitivity
+):
+    budget = Budget.of(*share)
+    stage = gaussian_stage(budget, sensitivity=sensitivity, numbers=4, steps=steps)
+    mu_squared = steps * (Fraction(sensitivity) / Fraction(stage.scale)) ** 2
+    coarsest = 4 * steps * ROUNDING / Fraction(stage.scale) ** 2
+    assert (stage_loss(budget)[1], True) == (stage.delta, stage.scale >= LEAST_SCALE)
+    assert mu_squared <= stage.loss.mu**2
+    assert coarsest <= stage.loss.leak
+    stated = gaussian_epsilon(stage.loss.mu, stage.delta, leak=stage.loss.leak)
+    assert Fraction(stated) <= budget.epsilon
+    if steps == 1:
+        epsilon, delta = gaussian(stage.scale, delta=stage.delta, size=4).map(sensitivity)
+    else:
+        epsilon, delta = steps_of(
+            steps, d_in=1, sensitivity=sensitivity, scale=stage.scale, delta=stage.delta, columns=4
+        ).map(1)
+    assert budget.epsilon * (1 - Fraction(1, 10**9)) < Fraction(epsilon) <= budget.epsilon
+    assert budget.delta * (1 - Fraction(1, 10**9)) < Fraction(delta) <= budget.delta
+
+
+def test_stage_of_a_small_sensitivity_states_more_than_its_noise_costs():
+    stage = gaussian_stage(Budget.of("1", "1e-5"), sensitivity=1.0, numbers=1)
+    assert stage.scale == LEAST_SCALE
+    assert stage.mu > 1 / stage.scale
+
+
+@pytest.mark.parametrize("share", [("1", "0"), ("0", "1e-5")])
+def test_stage_without_epsilon_or_delta_is_refused(share):
+    with pytest.raises(ValueError, match="epsilon and delta"):
+        gaussian_stage(Budget.of(*share), sensitivity=2.0**32, numbers=1)

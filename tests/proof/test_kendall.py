@@ -15,12 +15,14 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from dppca_odp.directions import (
     UNIT_LENGTH,
+    MatrixUnits,
     _join,
     integer_directions,
     make_kendall_matrix,
 )
-from dppca_odp.primitives.pairs import Pairing, hold
+from dppca_odp.primitives.pairs import Pairing
 from dppca_odp.spaces import matrix_domain, rows_metric
+from dppca_odp.values import clamp
 
 from .exact_laws import (
     DataSet,
@@ -81,7 +83,7 @@ def squared_map(universe, changed: int) -> Fraction:
 
 def integer_matrix(table: np.ndarray, pairs, dropped_bits: int = 0) -> tuple[int, ...]:
     """The sum of u u' over pairs in Python's integers, from each pair's own u."""
-    held = hold(np.array(table))
+    held = clamp(table)
     units = integer_directions(np.array([held[a] - held[b] for a, b in pairs]))
     columns = [[int(unit) for unit in column] for column in units.T]
     return tuple(
@@ -104,7 +106,10 @@ def test_matrix_is_the_sum_in_python_integers(universe):
 )
 def test_matrix_is_the_sum_across_blocks_and_with_dropped_bits(rows, degree, dropped_bits):
     table = np.random.default_rng(4).standard_t(df=1, size=(rows, 3))
+    units = MatrixUnits(rows, 3, degree)
     assert dropped_bits == max(0, (pairing(rows, degree).pairs * 2**40).bit_length() - 56)
+    assert (pairing(rows, degree).pairs, dropped_bits) == (units.pairs, units.dropped_bits)
+    assert pairing(rows, degree).pairs * 2 ** (40 - dropped_bits) == units.whole
     expected = integer_matrix(table, pairs_of(pairing(rows, degree)), dropped_bits)
     assert expected == tuple(kendall(3, rows, degree)(table))
 

@@ -29,8 +29,10 @@ CLIPPED = Clipped(clipping_bound=(3.0, 50.0))
 GRID = SearchGrid(beta=1.5, steps=20)
 PMWM_REUSE = PMWM(lower_bound=0.0, upper_bound=100.0, pair_rows="reuse", grid=GRID)
 PMWM_SPLIT = PMWM(lower_bound=0.0, upper_bound=100.0, pair_rows="split", grid=GRID)
-HUBER = Huber(lowest_scale=-10, highest_scale=15)
-WIDE_HUBER = Huber(lowest_scale=-1000, highest_scale=1000, step_size=1e300, steps=2)
+HUBER = Huber(lowest_scale=-10, highest_scale=15, scale_fraction="1/4")
+WIDE_HUBER = Huber(
+    lowest_scale=-1000, highest_scale=1000, scale_fraction="1/4", step_size=1e300, steps=2
+)
 
 
 def scree(method, pairing, share, d_in):
@@ -121,6 +123,11 @@ TABLES = {
 }
 
 
+def numbers_of(answer) -> list:
+    """Every number that leaves: estimates, noise scales, ranges; warnings are words."""
+    return [part for name, part in answer._asdict().items() if name != "warnings"]
+
+
 @pytest.mark.parametrize("d_in", [1, 5])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_table_is_answered_with_finite_numbers(name, d_in):
@@ -129,5 +136,5 @@ def test_every_table_is_answered_with_finite_numbers(name, d_in):
     for table in TABLES.values():
         before = table.copy()
         answer = measurement(table)
-        assert np.isfinite(getattr(answer, "values", answer)).all()
+        assert all(np.isfinite(numbers).all() for numbers in numbers_of(answer))
         np.testing.assert_array_equal(before, table)

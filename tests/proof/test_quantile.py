@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, partial
-from itertools import islice, product
+from itertools import product
+from math import exp, floor, log
 
 import numpy as np
-import opendp.prelude as dp
 import pytest
 
-from dppca_odp.primitives.quantiles import counts_below, make_unbounded_quantile
+from dppca_odp.primitives.quantiles import LEAST_RATE, counts_below, make_unbounded_quantile
 from dppca_odp.spaces import matrix_domain, rows_metric
 
 from .exact_laws import (
@@ -20,6 +20,7 @@ from .exact_laws import (
     NEVER,
     Law,
     Result,
+    fold,
     ideal_thresholds,
     neighbouring_results,
     p_value,
@@ -83,23 +84,7 @@ def law_of(rates, thresholds) -> Callable[[Result], Law]:
     return lambda result: search_law(result, thresholds, *rates)
 
 
-def fold(noise: int) -> int:
-    return noise if noise >= 0 else -noise - 1
-
-
 # The law is the implementation's.
-
-
-@pytest.fixture
-def script(monkeypatch) -> dict[float, Iterator[int]]:
-    """Integer Laplace noise that draws what a test writes down for its scale."""
-    noises: dict[float, Iterator[int]] = {}
-    monkeypatch.setattr(
-        dp.m,
-        "make_laplace",
-        lambda *space, scale: lambda zeros: list(islice(noises[scale], len(zeros))),
-    )
-    return noises
 
 
 def measured_thresholds(script, quantile: float, values: int, noises) -> list[int]:
@@ -168,7 +153,7 @@ def test_measurement_draws_from_the_law_and_from_no_other(values, arguments, _):
     quantile, points, target, count = arguments
     measurement = quantile_measurement(*arguments, values=len(values))
     table = column(values)
-    answers = [measurement(table) for _ in range(7_500)]
+    answers = [measurement(table) for _ in range(5_000)]
     drawn = [len(points) if a.capped else points.index(a.value) for a in answers]
     law = partial(
         search_law, counts(points, values), ideal_thresholds(quantile, len(values), noises=250)
@@ -245,6 +230,21 @@ def test_one_change_costs_more_than_the_map_with_a_rate_doubled(rates):
     assert universe_loss(small_universe(1), (target, 2 * count)) > claimed * (1 + FLOATS)
 
 
+def float_thresholds(quantile: float, values: int, noises: int = 90) -> tuple[int, ...]:
+    """c + G_i > q m + g, when q m + g is rounded to a float."""
+    return tuple(floor(quantile * values + noise) for noise in range(noises))
+
+
+def test_one_change_would_cost_more_than_the_map_with_thresholds_in_floating_point():
+    """A little below 1, plus 8, is 9: the threshold rises by 2 where its noise rises by 1."""
+    thresholds = float_thresholds(1 - 0.8, 5)
+    assert {1, 2} == set(np.diff(thresholds))
+    for rates in [(1.0, 1.0), (0.5, 1.5), (0.25, 1.0)]:
+        actual = worst_loss(count_pairs(POINTS, ALPHABET, 5, 1), law_of(rates, thresholds))
+        claimed = quantile_measurement(1 - 0.8, POINTS, *rates, values=5).map(1)
+        assert actual > claimed + 0.5 * rates[1]
+
+
 @pytest.mark.parametrize("quantile", [0.3, 0.7, 1 - 0.8])
 def test_one_change_costs_at_most_the_map_at_the_measured_thresholds(script, quantile):
     thresholds = tuple(measured_thresholds(script, quantile, 5, range(90)))
@@ -271,3 +271,64 @@ def test_two_changes_on_a_long_grid_need_the_group_bound(rates):
     actual = universe_loss(long_universe(2), rates)
     assert 0.98 * measurement.map(2) < actual <= measurement.map(2) * (1 + FLOATS)
     assert actual > 1.9 * measurement.map(1)
+
+
+# OpenDP's draws saturate at 2^63, and counts are added to them after that.
+
+
+def saturated_law(counts: Result, target: int, rates, most: int) -> Law:
+    """The law of a search whose draws are at most ``most``."""
+    target_rate, count_rate = rates
+    law = [0.0] * (len(counts) + 1)
+    for noise in range(most + 1):
+        here = -np.expm1(-target_rate) if noise < most else 1.0
+        going_on = here * exp(-target_rate * noise)
+        for point, count in enumerate(counts):
+            needed = max(0, target + noise + 1 - count)
+            stops = exp(-count_rate * needed) if needed <= most else 0.0
+            law[point] += going_on * stops
+            going_on *= 1 - stops
+        law[-1] += going_on
+    return tuple(law)
+
+
+@pytest.mark.parametrize("rates", [(0.5, 0.5), (0.125, 0.125), (1.0, 0.25), (0.25, 1.0)])
+@pytest.mark.parametrize("target", [0, 1, 2])
+def test_draws_that_saturate_change_the_law_by_about_their_probability(rates, target):
+    """At rate 2^-40 a draw saturates with probability e^(-2^23), and all of it is beyond floats."""
+    ideal = tuple(range(target, target + round(40 / rates[0])))
+    results = {result for result, _ in count_pairs(POINTS, ALPHABET, 3, 1)}
+    for saturated in (2, 5, 8, 11):
+        most = round(saturated / min(rates))
+        changed = max(
+            abs(log(p / q))
+            for result in results
+            for p, q in zip(
+                saturated_law(result, target, rates, most),
+                search_law(result, ideal, *rates),
+                strict=True,
+            )
+        )
+        assert changed < 5 * exp(-saturated)
+
+
+def test_draws_that_often_saturate_cost_more_than_the_map():
+    rates = (0.125, 0.125)
+    law = cache(partial(saturated_law, target=1, rates=rates, most=16))
+    assert worst_loss(count_pairs(POINTS, ALPHABET, 3, 1), law) > 1.1 * sum(rates)
+
+
+def test_rates_leave_room_for_a_draw_in_64_bits():
+    least = 2.0**-40
+    assert least == LEAST_RATE
+    assert log(2) * 2**23 < least * 2**63  # a draw saturates with probability below 2^(-2^23)
+    for rates in [(least, 1.0), (1.0, least)]:
+        expected = pytest.approx(sum(rates), rel=1e-15)
+        assert expected == quantile_measurement(0.5, POINTS, *rates).map(1)
+
+
+@pytest.mark.parametrize("rate", [np.nextafter(2.0**-40, 0), 1e-15, 5e-324, 0.0, -1.0, np.nan])
+def test_smaller_rates_are_refused(rate):
+    for rates in [(rate, 1.0), (1.0, rate)]:
+        with pytest.raises(ValueError, match=r"at least 2\^-40"):
+            quantile_measurement(0.5, POINTS, *rates)

@@ -9,16 +9,16 @@ from math import inf, isfinite, nan
 import numpy as np
 import pytest
 
+from dppca_odp.primitives.columns import make_leading_columns, make_projection
 from dppca_odp.primitives.pairs import (
-    LARGEST_VALUE,
     Pairing,
     make_half_squared_differences,
     make_part_of_pairs,
-    make_projection,
     then_half_squared_differences,
 )
 from dppca_odp.primitives.sums import FULL_RANGE, make_clamped_sum, then_clamped_sum
 from dppca_odp.spaces import matrix_domain, rows_metric
+from dppca_odp.values import LARGEST_VALUE, as_matrix, clamp
 
 from .exact_laws import (
     Result,
@@ -175,10 +175,17 @@ def test_a_column_without_range_takes_no_part():
 @pytest.mark.parametrize("value", [nan, inf, -inf, 1e308, -1e308, 5e-324])
 def test_a_value_of_any_kind_adds_at_most_the_range(value):
     values = np.array([[value]])
-    for lower, upper in [(0.0, 1.0), (-1e307, 1e307), (0.0, 5e-324), (1.0, np.nextafter(1.0, 2))]:
+    for lower, upper in [(0.0, 1.0), (-1e200, 1e200), (0.0, 5e-324), (1.0, np.nextafter(1.0, 2))]:
         (total,) = make_clamped_sum(*space(1, 1), lower=lower, upper=upper)(values)
         assert 0 <= total <= FULL_RANGE
         assert isfinite(total)
+
+
+@pytest.mark.parametrize("bound", [1.1e200, 1e307, inf, nan])
+def test_bounds_whose_range_could_overflow_are_refused(bound):
+    for limits in [{"lower": -bound, "upper": 1.0}, {"lower": 0.0, "upper": bound}]:
+        with pytest.raises(ValueError, match="within"):
+            make_clamped_sum(*space(1, 1), **limits)
 
 
 @pytest.mark.parametrize("changed", [1, 3])
@@ -223,6 +230,39 @@ def test_a_projection_of_other_rows_stays_the_same_to_the_last_bit(letter, chang
         other = table.copy()
         other[place : place + changed] = letter
         assert project.map(changed) == rows_differ(project(table), project(other))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+@pytest.mark.parametrize("changed", [1, 2])
+def test_leading_columns_differ_at_most_as_much_as_the_map(columns, changed):
+    rows, letters = 3, ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 2.0), (-1.0, 5.0, 2.0))
+    leading = make_leading_columns(*space(rows, 3), columns=columns)
+    results = results_of(lambda table: map(tuple, leading(np.array(table))), letters, rows)
+    for data_set, result in results.items():
+        assert tuple(letters[letter][:columns] for letter in data_set) == result
+    differ = [
+        sum(row != other for row, other in zip(*both, strict=True))
+        for both in neighbouring_results(results, len(letters), changed)
+    ]
+    assert leading.map(changed) == max(differ)
+
+
+def test_every_number_is_clamped_to_a_finite_one_and_small_ones_are_kept():
+    numbers = [nan, inf, -inf, 1e308, -1e308, 1e100, -3.5, 5e-324, -0.0]
+    table = np.array(numbers)
+    expected = [held(number) for number in numbers]
+    assert expected == clamp(table).tolist()
+    np.testing.assert_array_equal(numbers, table)
+    assert [0.0, 1.0, 2.0] == clamp([False, True, 2]).tolist()
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 3), (6,), (2, 2), (3, 2, 1)])
+def test_a_matrix_has_the_public_shape_or_is_refused(shape):
+    if shape == (3, 2):
+        assert shape == as_matrix(np.zeros(shape, dtype=int), 3, 2).shape
+    else:
+        with pytest.raises(ValueError, match="must be 3 by 2"):
+            as_matrix(np.zeros(shape), 3, 2)
 
 
 @pytest.mark.parametrize(("rows", "degree"), [(4, 1), (5, 1), (5, 2), (5, 4), (6, 2), (6, 4)])
