@@ -100,7 +100,10 @@ def plot(
     with exit_status():
         shown = Release.read(release)
         check_writable(out)
-        written = save_pictures(shown, out, ("png", "svg"))
+        try:
+            written = save_pictures(shown, out, ("png", "svg"))
+        except OSError:
+            leave(NAME, 2, f"out must be a folder that can be written; got {out}. Choose another.")
         console.print(f"Written to {out}: {', '.join(path.name for path in written) or 'nothing'}")
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Annotated, Any, NamedTuple
 
 from opendp.mod import Domain, Measurement, Metric
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from accountant.amounts import Amount
 from accountant.facts import Fact, Name
@@ -17,7 +17,10 @@ from dppca_odp.values import Finite, Floats
 
 #: Directions that a release stands on: the name of an earlier release of directions, or public
 #: ones, a row for each column.
-StandsOn = str | tuple[tuple[Finite, ...], ...]
+StandsOn = Annotated[
+    Annotated[str, Tag("name")] | Annotated[tuple[tuple[Finite, ...], ...], Tag("matrix")],
+    Discriminator(lambda given: "name" if isinstance(given, str) else "matrix"),
+]
 
 
 def named(directions: StandsOn) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -82,6 +82,17 @@ class ReleasedScores(Fact):
     empty: tuple[str, ...]
     """The groups without mass: too few rows for this noise, or none."""
     warnings: tuple[str, ...]
+
+    @model_validator(mode="after")
+    def _mass_is_whole(self) -> Self:
+        sides = {(len(group), len(row)) for group in self.mass for row in group}
+        cells = [share for group in self.mass for row in group for share in row]
+        if len(self.mass) != len(self.groups) or len(sides) != 1 or min(cells, default=-1.0) < 0:
+            raise ValueError(
+                f"mass must be one grid of shares for each of {len(self.groups)} groups; got "
+                "another shape or negative shares. Use a release as it was written."
+            )
+        return self
 
 
 Result = ReleasedDirections | ReleasedScree | ReleasedScores

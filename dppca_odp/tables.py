@@ -123,11 +123,11 @@ def _read_csv(file: Path, measured: list[str], labels: list[str]) -> pl.DataFram
     except UnusableTable:
         frame = read(pl.String)
     with file.open("rb") as lines:
-        rows = sum(1 for line in lines if line.strip()) - 1
-    if rows != frame.height:
+        filled = [bool(line.strip()) for line in lines]
+    if not all(filled) or len(filled) - 1 != frame.height:
         raise UnusableTable(
-            "each row of the file must be one line; got quotes that join lines. Save it without "
-            "line breaks and stray quotes in cells, also of columns that are not measured."
+            "each row of the file must be one line; got blank lines, or quotes that join lines. "
+            "Save it without line breaks and stray quotes in cells, also of other columns."
         )
     return frame
 
@@ -165,21 +165,22 @@ def _codes(series: pl.Series, label: Label) -> Floats:
         lambda: series.cast(pl.String),
         f"column {label.name} must hold labels; got something else. Convert it to text.",
     )
-    if series.dtype.is_float():
-        text = text.str.strip_suffix(".0")
     found = {level: float(code) for code, level in enumerate(label.levels)}
-    codes = text.replace_strict(found, default=float(len(found)), return_dtype=pl.Float64)
-    return np.asarray(codes.fill_null(float(len(found))).to_numpy(), dtype=np.float64)
+    exact, whole = (
+        written.replace_strict(found, default=None, return_dtype=pl.Float64)
+        for written in (text, text.str.strip_suffix(".0"))  # whole numbers held as floats
+    )
+    return np.asarray(exact.fill_null(whole).fill_null(float(len(found))), dtype=np.float64)
 
 
 def _as_matrix(table: npt.ArrayLike) -> Floats:
     """Numbers, with masked ones missing; those beyond float64 become infinite, without a word."""
 
     def convert() -> Floats:
+        if np.asanyarray(table).dtype.kind in "cmM":  # complex numbers, spans of time, dates
+            raise TypeError
         if isinstance(table, np.ma.MaskedArray):
             return np.ma.filled(table.astype(np.float64), np.nan)
-        if np.iscomplexobj(table):
-            raise TypeError
         return np.asarray(table, dtype=np.float64)
 
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):

@@ -34,15 +34,24 @@ def save_pictures(
     release: Release, folder: str | Path, endings: Iterable[str] = ("png",)
 ) -> list[Path]:
     """Write every picture in every format; the paths."""
-    written = []
-    for name, figure in pictures(release):
+    written: list[Path] = []
+    taken: set[str] = set()
+    for name, picture in pictures(release):
+        stem = _file_name(name, taken)
+        taken.add(stem.casefold())
         for ending in endings:
-            path = Path(folder) / f"{_file_name(name)}.{ending}"
-            figure.savefig(path)
+            path = Path(folder) / f"{stem}.{ending}"
+            picture.savefig(path)
             written.append(path)
     return written
 
 
-def _file_name(name: str) -> str:
-    """A release's name as a file's: letters, digits, dash and underscore."""
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)
+def _file_name(name: str, taken: set[str]) -> str:
+    """A name as a file's: letters, digits, dash and underscore, short, unlike those taken."""
+    stem = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)[:60]
+    number = 1
+    found = stem
+    while found.casefold() in taken:
+        number += 1
+        found = f"{stem}-{number}"
+    return found

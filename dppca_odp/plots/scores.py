@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dppca_odp.plots.style import MASS_MAP, colour, cost_caption, new_figure
+from dppca_odp.plots.style import MASS_MAP, colour, cost_caption, new_figure, plain
 from dppca_odp.releases import Release, ReleasedScores
 from dppca_odp.scores.sampling import sample_points
 from dppca_odp.values import Floats
@@ -46,7 +46,7 @@ def plot_scores(release: Release, name: str) -> Picture:
         mass = np.array(scores.mass[number])
         image = _histogram(panels[number], scores, mass, _highest(scores))
         empty = " (empty)" if group in scores.empty else ""
-        title = f"{scores.label} {group}{empty}"
+        title = plain(f"{scores.label} {group}{empty}")
         panels[number].set_title(title, fontsize=9, color=colour(number))
     _overlay(panels[groups], scores)
     for axes in panels[groups + 1 :]:
@@ -79,7 +79,7 @@ def plot_points(release: Release, name: str, number: int = 1000, *, seed: int = 
             s=5,
             alpha=0.5,
             color=colour(position),
-            label=f"{scores.label} {group}" + (" (empty)" if group in scores.empty else ""),
+            label=plain(f"{scores.label} {group}{' (empty)' if group in scores.empty else ''}"),
         )
     _square(axes, scores)
     _label(axes, release, scores)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dppca_odp.plots.style import MARKERS, colour, cost_caption, new_figure, open_sides
+from dppca_odp.plots.style import MARKERS, colour, cost_caption, new_figure, open_sides, plain
 from dppca_odp.releases import Release, ReleasedScree
 from dppca_odp.values import Floats
 
@@ -45,7 +45,7 @@ def _eigenvalues(axes: Axes, screes: tuple[ReleasedScree, ...]) -> None:
             linewidth=1.2,
             elinewidth=1,
             capsize=3,
-            label=scree.name,
+            label=plain(scree.name),
         )
     axes.set(xlabel="component", ylabel="variance along the component")
     axes.set_title("scree, with two standard deviations of noise", fontsize=9)
@@ -63,7 +63,7 @@ def _shares(axes: Axes, screes: tuple[ReleasedScree, ...]) -> None:
             [100 * share for share in scree.proportions],
             width=width * 0.92,
             color=colour(number),
-            label=scree.name,
+            label=plain(scree.name),
         )
         axes.bar_label(bars, fmt="%.0f", fontsize=7, padding=1)
     axes.set(xlabel="component", ylabel="percent")

@@ -23,6 +23,12 @@ CAPTION_LETTERS = 16
 MASS_MAP = "cividis"
 
 
+def plain(name: str) -> str:
+    """A name as it stands: matplotlib takes $ for mathematics and hides what begins with _."""
+    shown = name.replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
+
+
 def colour(number: int) -> str:
     """The colour of the numbered thing."""
     return PALETTE[number % len(PALETTE)]
@@ -33,8 +39,8 @@ def new_figure(width: float, height: float, title: str, caption: str) -> Picture
     from dppca_odp.plots.display import Picture
 
     figure = Picture(figsize=(width, height), dpi=150, layout="constrained")
-    figure.suptitle(title, fontsize=12)
-    lines = textwrap.wrap(caption, width=int(CAPTION_LETTERS * width))
+    figure.suptitle(plain(title), fontsize=12)
+    lines = textwrap.wrap(plain(caption), width=int(CAPTION_LETTERS * width))
     figure.supxlabel("\n".join(lines), fontsize=7.5, color="#555555")
     return figure
 

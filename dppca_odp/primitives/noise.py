@@ -85,17 +85,12 @@ def gaussian_stage(
     try:
         coarsest = _scale(sensitivity, gaussian_mu(epsilon, delta), steps)
         most = gaussian_mu(epsilon, delta, leak=_leak(numbers * steps, coarsest))
-    except InvalidAmount:
+        scale = _scale(sensitivity, mu := lowered(Fraction(most)), steps)
+    except (InvalidAmount, ArithmeticError):
         raise ValueError(
-            f"a Gaussian stage must have an epsilon that integers can keep; got {share}. "
-            "Ask for less."
+            "a Gaussian stage must have a share that noise on 64-bit integers can keep; got "
+            f"{share}. Ask for less epsilon or more delta."
         ) from None
-    mu = lowered(Fraction(most))
-    scale = _scale(sensitivity, mu, steps) if mu > 0 else math.inf
-    if not math.isfinite(scale):
-        raise ValueError(
-            f"a Gaussian stage must have room for its noise; got {share}. Ask for more."
-        )
     leak = _leak(numbers * steps, scale)
     noise = dp.m.make_gaussian(integers_domain(1), integers_metric(), scale=scale)
     if _price(steps * Fraction(noise.map(sensitivity)), delta, leak)[0] > epsilon:
@@ -229,7 +224,10 @@ def _leak(numbers: int, scale: float) -> Fraction:
 
 def _scale(sensitivity: float, mu: float, steps: int) -> float:
     exact = Fraction(sensitivity) * root_above(Fraction(steps)) / Fraction(mu)
-    return max(float_above(exact), float(LEAST_SCALE))
+    scale = max(float_above(exact), float(LEAST_SCALE))
+    if not math.isfinite(scale):
+        raise OverflowError
+    return scale
 
 
 def _check(scale: float, delta: float) -> None:

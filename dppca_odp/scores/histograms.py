@@ -30,6 +30,8 @@ Bins = Annotated[int, Field(ge=1, le=4096)]
 #: One row, in the units of the additive histogram: Gaussian noise wants at least 2^30.
 ROW = 2**30
 BLOCK_ROWS = 65536
+#: No table has more rows.
+LARGEST_THRESHOLD = 2**40
 
 
 class Cells(Fact):
@@ -224,7 +226,7 @@ def sparse_stage(share: Budget, *, d_in: int) -> SparseStage:
     """The smallest threshold that a share allows at ``d_in`` rows.
 
     Raises:
-        ValueError: a share without epsilon or delta.
+        ValueError: a share without epsilon or delta, or one too small for any table.
     """
     epsilon, delta = stage_loss(share)
     if not (epsilon > 0 and delta > 0):
@@ -233,8 +235,13 @@ def sparse_stage(share: Budget, *, d_in: int) -> SparseStage:
         )
     scale = float_above(2 * d_in / Fraction(epsilon))
     low, high = d_in, d_in + 1
-    while _price(scale, high, d_in)[1] > delta:
+    while high <= LARGEST_THRESHOLD and _price(scale, high, d_in)[1] > delta:
         low, high = high, 2 * high
+    if high > LARGEST_THRESHOLD:
+        raise ValueError(
+            f"a sparse histogram must have a threshold that counts can reach; got {share}. "
+            "Ask for more."
+        )
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if _price(scale, middle, d_in)[1] <= delta else (middle, high)
@@ -322,7 +329,7 @@ def make_sparse_histogram(
 
 def _bin(values: Floats, low: float, high: float, bins: int) -> npt.NDArray[np.intp]:
     """The bin of each value between the ends; the upper end belongs to the last bin."""
-    share = values / (high - low) - low / (high - low)
+    share = (values - low) / (high - low)
     return np.clip((share * bins).astype(np.intp), 0, bins - 1)
 
 

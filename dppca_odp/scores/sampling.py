@@ -28,13 +28,16 @@ def sample_points(
     ``bandwidth`` adds a normal deviation in units of the scores. An empty group gives no points.
 
     Raises:
-        ValueError: a negative number or bandwidth, a group that is not there or not chosen.
+        ValueError: a negative number or bandwidth, another spread, a group that is not there or
+            not chosen.
     """
     if number < 0 or not 0 <= bandwidth < np.inf:
         raise ValueError(
             f"number and bandwidth must not be negative; got {number} and {bandwidth}. "
             "Use 0 or more."
         )
+    if spread not in ("uniform", "centre"):
+        raise ValueError(f"spread must be uniform or centre; got {spread}. Choose one.")
     if (group is None and len(scores.groups) > 1) or group not in (None, *scores.groups):
         raise ValueError(
             f"group must be one of {', '.join(scores.groups)}; got {group}. Choose one."

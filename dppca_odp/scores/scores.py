@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from accountant.amounts import Amount
 from accountant.losses import ApproximateLoss
@@ -36,6 +36,19 @@ from dppca_odp.values import Floats, as_matrix
 
 Weight = Annotated[Amount, Field(gt=0)]
 Axis = Annotated[int, Field(ge=1)]
+
+
+def _frame_kind(given: Any) -> str:
+    """A public frame names its sides."""
+    sides = Frame.model_fields.keys()
+    public = sides & given.keys() if isinstance(given, dict) else isinstance(given, Frame)
+    return "public" if public else "private"
+
+
+AnyFrame = Annotated[
+    Annotated[PrivateFrame, Tag("private")] | Annotated[Frame, Tag("public")],
+    Discriminator(_frame_kind),
+]
 #: Any frame: stages and privacy maps of a histogram do not depend on where it lies.
 SOMEWHERE = Frame(x_low=0, x_high=1, y_low=0, y_high=1)
 
@@ -60,7 +73,7 @@ class Scores(PlannedRelease):
     histogram: Literal["additive", "sparse"]
     groups: str | None = None
     """A declared label: one histogram for each of its groups."""
-    frame: PrivateFrame | Frame = PrivateFrame()
+    frame: AnyFrame = PrivateFrame()
     """How to find the frame, or a public one."""
     frame_weight: Weight = Fraction(1)
     histogram_weight: Weight = Fraction(1)

@@ -1,5 +1,6 @@
-"""Every privacy and stability map is zero at zero and never falls."""
+"""Every privacy and stability map is zero at zero, never falls, and keeps its share."""
 
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -12,16 +13,22 @@ from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean
 from dppca_odp.eigenvalues.huber import Huber, make_huber
 from dppca_odp.eigenvalues.pmwm import PMWM, make_pmwm
 from dppca_odp.eigenvalues.scree import make_scree
+from dppca_odp.primitives.columns import make_leading_columns, make_projection
 from dppca_odp.primitives.means import make_gaussian_mean
-from dppca_odp.primitives.noise import make_gaussian, make_gaussian_steps
+from dppca_odp.primitives.noise import (
+    gaussian_stage,
+    make_gaussian,
+    make_gaussian_steps,
+    stage_loss,
+)
 from dppca_odp.primitives.pairs import (
     draw_pairing,
     make_half_squared_differences,
     make_part_of_pairs,
-    make_projection,
 )
-from dppca_odp.primitives.quantiles import make_unbounded_quantile
+from dppca_odp.primitives.quantiles import make_signed_quantile, make_unbounded_quantile
 from dppca_odp.primitives.scales import make_dyadic_counts, make_dyadic_scale
+from dppca_odp.primitives.stages import make_in_stages
 from dppca_odp.primitives.sums import make_clamped_sum
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_domain, rows_metric
 
@@ -35,14 +42,14 @@ shares = st.builds(
     st.fractions("0.01", 10, max_denominator=1000),
     st.fractions("1e-9", "0.1", max_denominator=10**10),
 )
-limits = st.floats(-1e6, 1e6)
+numbers = st.floats(-1e6, 1e6)
 units = st.integers(1, 20)
 degrees = st.sampled_from([1, 2, 4, 6])
 METHODS = [
     Clipped(clipping_bound=50),
     PMWM(lower_bound=0, upper_bound=50),
     PMWM(lower_bound=0, upper_bound=50, pair_rows="reuse"),
-    Huber(lowest_scale=-5, highest_scale=5),
+    Huber(lowest_scale=-5, highest_scale=5, scale_fraction="1/4"),
 ]
 
 few = settings(max_examples=40, deadline=None)
@@ -72,6 +79,13 @@ def test_projection(number, width, at):
 
 
 @few
+@given(rows, columns, st.data(), distances())
+def test_leading_columns(number, width, data, at):
+    kept = data.draw(st.integers(1, width))
+    check(make_leading_columns(*space(number, width), columns=kept), at)
+
+
+@few
 @given(rows, degrees, distances())
 def test_half_squared_differences(number, degree, at):
     pairing = draw_pairing(number, degree)
@@ -87,9 +101,9 @@ def test_part_of_pairs(number, data, at):
 
 
 @few
-@given(rows, st.lists(st.tuples(limits, limits), min_size=1, max_size=6), distances())
-def test_clamped_sum(number, pairs_of_limits, at):
-    lower, upper = np.sort(np.array(pairs_of_limits), axis=1).T
+@given(rows, st.lists(st.tuples(numbers, numbers), min_size=1, max_size=6), distances())
+def test_clamped_sum(number, pairs_of_bounds, at):
+    lower, upper = np.sort(np.array(pairs_of_bounds), axis=1).T
     check(make_clamped_sum(*space(number, len(lower)), lower=lower, upper=upper), at)
 
 
@@ -117,6 +131,33 @@ def test_unbounded_quantile(number, level, target, counts, at):
         epsilon_counts=counts,
     )
     check(search, at)
+
+
+@few
+@given(rows, st.floats(0.001, 0.999), epsilons, epsilons, distances())
+def test_signed_quantile(number, level, target, counts, at):
+    search = make_signed_quantile(
+        *space(number),
+        column=0,
+        quantile=level,
+        points=[1.0, 2.0],
+        epsilon_target=target,
+        epsilon_counts=counts,
+    )
+    check(search, at)
+
+
+@few
+@given(
+    st.lists(st.tuples(st.floats(0, 30), st.floats(0, 0.1)), min_size=1, max_size=5),
+    units,
+    st.data(),
+)
+def test_in_stages(losses, unit, data):
+    measurement = make_in_stages(*space(9), d_in=unit, losses=losses, run=lambda ask: None)
+    check(measurement, data.draw(distances(unit)))
+    for stated, parts in zip(measurement.map(unit), zip(*losses, strict=True), strict=True):
+        assert sum(map(Fraction, parts)) <= Fraction(stated)
 
 
 @few
@@ -160,6 +201,71 @@ def test_gaussian_steps(unit, steps, scale, delta, data):
 def test_gaussian_mean(number, width, share, unit, at):
     mean = make_gaussian_mean(*space(number, width), lower=0.0, upper=1.0, share=share, d_in=unit)
     check(mean, at)
+
+
+def powers(low, high):
+    """Amounts whose size is anything between two powers of ten, all sizes alike."""
+    mantissas = st.fractions(1, 10, max_denominator=997)
+    return st.builds(lambda m, e: m * Fraction(10) ** e, mantissas, st.integers(low, high))
+
+
+# A large epsilon with a delta far smaller is more than integers this coarse can keep: test_noise.
+wide_shares = st.one_of(
+    st.builds(Budget.of, powers(-6, 0), powers(-13, -2)),
+    st.builds(Budget.of, powers(-60, -12), powers(-10, -2)),  # epsilon far below delta
+    st.builds(Budget.of, powers(-2, -1), powers(-15, -13)),  # delta far below epsilon
+)
+many = settings(max_examples=100, deadline=None)
+
+
+def keeps(measurement, d_in, share):
+    """The map at the unit is at most the lowered share, and that below the share, exactly."""
+    epsilon, delta = map(Fraction, measurement.map(d_in))
+    most_epsilon, most_delta = map(Fraction, stage_loss(share))
+    assert 0 <= epsilon <= most_epsilon < share.epsilon
+    assert 0 <= delta <= most_delta < share.delta
+
+
+@many
+@given(st.integers(1, 5000), st.lists(st.booleans(), min_size=1, max_size=8), wide_shares, units)
+def test_gaussian_mean_keeps_its_share_whichever_columns_have_a_range(number, ranges, share, unit):
+    upper = np.array(ranges, dtype=float)
+    mean = make_gaussian_mean(
+        *space(number, len(upper)), lower=0.0, upper=upper, share=share, d_in=unit
+    )
+    keeps(mean, unit, share)
+    assert bool(upper.any()) == (mean.map(unit) != (0.0, 0.0))
+
+
+@many
+@given(st.integers(1, 8), wide_shares, units, st.integers(1, 9))
+def test_gaussian_steps_keep_their_share(width, share, unit, steps):
+    total = make_clamped_sum(*space(100, width), lower=0.0, upper=1.0)
+    stage = gaussian_stage(share, sensitivity=total.map(unit), numbers=width, steps=steps)
+    measurement = make_gaussian_steps(
+        *space(100, width),
+        d_in=unit,
+        size=width,
+        steps=steps,
+        sensitivity=total.map(unit),
+        scale=stage.scale,
+        delta=stage.delta,
+        next_sum=lambda answers: total,
+    )
+    keeps(measurement, unit, share)
+
+
+@few
+@given(rows, columns, degrees, wide_shares, units)
+def test_directions_keep_their_share(number, width, degree, share, unit):
+    measurement = make_directions(
+        *space(number, width),
+        components=1,
+        pairing=draw_pairing(number, degree),
+        share=share,
+        d_in=unit,
+    )
+    keeps(measurement, unit, share)
 
 
 @few

@@ -15,11 +15,13 @@ from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.eigenvalues.scree import Scree
+from dppca_odp.planned import Setting
 from dppca_odp.spaces import matrix_domain, rows_metric
 
 ROWS = 10_000
 EIGENVALUES = np.array([10.0, 6.0, 3.0, 1.5, 1.0])
 AXES = np.eye(5)
+SETTING = Setting(ROWS, 5, 5, PrivacyUnit(rows_per_person=1))
 CLIPPED = Clipped(clipping_bound=50)
 SPLIT = PMWM(
     lower_bound=0, upper_bound=100, trim_constant=10, trim_fraction=0.01, pair_rows="split"
@@ -37,7 +39,7 @@ def total_error(method, epsilon, repetitions):
             matrix_domain(ROWS, 5),
             rows_metric(),
             share=Budget.of(epsilon, "1e-5"),
-            unit=PrivacyUnit(rows_per_person=1),
+            setting=SETTING,
             directions=AXES,
         )
         table = rng.normal(size=(ROWS, 5)) * np.sqrt(EIGENVALUES)

@@ -14,10 +14,10 @@ from scipy.stats import binom, chi2
 from accountant import Budget, PrivacyUnit
 from dppca_odp.directions import Directions, make_kendall_matrix
 from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean
-from dppca_odp.eigenvalues.huber import Huber, make_huber, robustification
+from dppca_odp.eigenvalues.huber import Huber, make_huber, robustification_thresholds
 from dppca_odp.eigenvalues.pmwm import PMWM, make_pmwm
 from dppca_odp.planned import Setting
-from dppca_odp.primitives.noise import gaussian_scale, stage_loss, stage_mu, then_gaussian
+from dppca_odp.primitives.noise import gaussian_stage, then_gaussian
 from dppca_odp.primitives.pairs import draw_pairing
 from dppca_odp.primitives.quantiles import SearchGrid, make_unbounded_quantile
 from dppca_odp.primitives.scales import make_dyadic_scale
@@ -90,14 +90,14 @@ def test_pmwm_mean_between_the_bounds(pair_rows, used):
     draws = []
     for _ in range(450):
         answer = measurement(w)
-        assert (answer.lower.tolist(), answer.upper.tolist()) == ([2.0] * 5, [10.0] * 5)
+        assert ([2.0] * 5, [10.0] * 5) == (answer.lower.tolist(), answer.upper.tolist())
         draws.append((answer.values - 6.0) / sigma)
     check_gaussian(draws)
 
 
 @pytest.mark.parametrize(("steps", "d_in"), [(1, 2), (4, 1)])
 def test_huber_step(steps, d_in):
-    method = Huber(lowest_scale=-1, highest_scale=1, initial=100, steps=steps)
+    method = Huber(lowest_scale=-1, highest_scale=1, scale_fraction="1/4", initial=100, steps=steps)
     measurement = make_huber(*space(400, 5), method=method, share=Budget.of("4", "1e-5"), d_in=d_in)
     # at a constant 100 the gradient undoes the noise of earlier steps: the last one is left
     w = np.full((400, 5), 100.0)
@@ -116,18 +116,16 @@ def kendall_noise():
     rows, columns, degree, d_in = 20, 6, 4, 2
     share = Budget.of("1", "1e-5")
     matrix = make_kendall_matrix(*space(rows, columns), pairing=draw_pairing(rows, degree))
-    mu = stage_mu(share, sensitivity=matrix.map(d_in), numbers=columns**2)
-    noisy = matrix >> then_gaussian(
-        scale=gaussian_scale(matrix.map(d_in), mu), delta=stage_loss(share)[1]
-    )
+    stage = gaussian_stage(share, sensitivity=matrix.map(d_in), numbers=columns**2)
+    noisy = matrix >> then_gaussian(scale=stage.scale, delta=stage.delta)
     table = np.full((rows, columns), 31337.25)
     draws = np.array([noisy(table) for _ in range(400)]).reshape(-1, columns, columns)
     mean = draws / (rows * degree / 2 * 2**40)
     sigma = 2 * math.sqrt(2) * d_in / (rows * MU_1)
     (planned,) = Directions(name="d", components=2, degree=degree).stages(
-        share, Setting(rows, columns, PrivacyUnit(rows_per_person=d_in)), 2
+        share, Setting(rows, columns, 2, PrivacyUnit(rows_per_person=d_in))
     )
-    assert planned.noise_scale == pytest.approx(sigma, rel=1e-9)
+    assert pytest.approx(sigma, rel=1e-9) == planned.noise_scale
     return (mean + mean.transpose(0, 2, 1)) / 2 / sigma
 
 
@@ -142,7 +140,7 @@ def test_kendall_matrix_off_diagonal(kendall_noise):
 
 def test_quantile_target_noise():
     # 40 values below the one point, whose count has no noise: it stops when the target's noise
-    # is at most 12 above 27.5
+    # is at most 12 above 27, the floor of 27.5
     trials, scale = 6000, 10
     search = make_unbounded_quantile(
         *space(50, 1),
@@ -202,7 +200,7 @@ def test_quantile_noise_inside_pmwm_is_the_planned_one():
     )
     share = Budget.of("0.8", "1e-5")
     quantile, _ = method.stages(share, pairs=81, components=1, d_in=1)
-    assert quantile.noise_scale == 10.0
+    assert 10.0 == quantile.noise_scale
     measurement = make_pmwm(*space(81, 1), method=method, share=share, d_in=1)
     # above all points but the last, so that a search not stopped before it ends there
     last = method.grid.points()[-1]
@@ -240,12 +238,12 @@ def test_scale_selection_noise():
 
 def test_scale_selection_noise_inside_huber_is_the_planned_one():
     trials = 700
-    method = Huber(lowest_scale=-50, highest_scale=50, steps=1, blocks=20)
+    method = Huber(lowest_scale=-50, highest_scale=50, scale_fraction="1/4", steps=1, blocks=20)
     share = Budget.of("2", "1e-5")
     scale, _ = method.stages(share, pairs=40, components=1, d_in=1)
-    assert scale.noise_scale == 4.0
+    assert 4.0 == scale.noise_scale
     measurement = make_huber(*space(40, 1), method=method, share=share, d_in=1)
-    least = robustification(2.0**-50, epsilon=1.5, pairs=40, components=1)
+    least = robustification_thresholds(2.0**-50, epsilon=1.5, pairs=40, components=1)
     hits = 0
     for _ in range(trials):
         answer = measurement(np.zeros((40, 1)))

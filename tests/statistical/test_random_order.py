@@ -6,6 +6,7 @@ import pytest
 from accountant import Budget, PrivacyUnit
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.scree import Scree, make_scree
+from dppca_odp.planned import Setting
 from dppca_odp.primitives.pairs import Pairing, draw_pairing
 from dppca_odp.spaces import matrix_domain, rows_metric
 
@@ -42,11 +43,11 @@ def fixed_order(degree):
 
 def test_a_sorted_table_has_its_variances():
     scree = Scree(name="scree", method=METHOD, directions="axes")
-    unit = PrivacyUnit(rows_per_person=1)
+    setting = Setting(ROWS, 2, 2, PrivacyUnit(rows_per_person=1))
     found = mean_estimate(
-        lambda: scree.make(*space(), share=SHARE, unit=unit, directions=np.eye(2))
+        lambda: scree.make(*space(), share=SHARE, setting=setting, directions=np.eye(2))
     )
-    assert found == pytest.approx(VARIANCE, rel=NEAR)
+    assert pytest.approx(VARIANCE, rel=NEAR) == found
 
 
 def test_a_random_ring_has_them_too():
@@ -60,7 +61,7 @@ def test_a_random_ring_has_them_too():
             rows_per_person=1,
         )
     )
-    assert found == pytest.approx(VARIANCE, rel=NEAR)
+    assert pytest.approx(VARIANCE, rel=NEAR) == found
 
 
 @pytest.mark.parametrize("degree", [1, 4])

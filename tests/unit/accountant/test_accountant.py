@@ -92,7 +92,11 @@ def test_another_grant_is_a_conflict(
         ({"data_set": " "}, InvalidValue, "data_set must not be blank"),
         ({"rows": 10}, InvalidValue, "rows and columns must be given together"),
         ({"columns": COLUMNS}, InvalidValue, "rows and columns must be given together"),
-        ({"rows": 0, "columns": COLUMNS}, InvalidValue, "rows must be greater than or equal to 1; got 0"),
+        (
+            {"rows": 0, "columns": COLUMNS},
+            InvalidValue,
+            "rows must be greater than or equal to 1; got 0",
+        ),
         ({"rows": 1, "columns": ["a", "a"]}, InvalidValue, "columns must be different names"),
         ({"purpose": "a\nb"}, InvalidValue, "purpose must be printable"),
         ({"actor": "a\tb"}, InvalidValue, "actor must be printable"),

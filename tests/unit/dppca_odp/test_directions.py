@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 
 from accountant import Budget, GaussianLoss, PrivacyUnit
+from dppca_odp.columns import Label
 from dppca_odp.directions import (
     UNIT_LENGTH,
     Directions,
+    MatrixUnits,
+    NoisyDirections,
     _join,
     exact_products,
     integer_directions,
@@ -18,7 +21,7 @@ from dppca_odp.directions import (
     then_kendall_matrix,
 )
 from dppca_odp.planned import Setting
-from dppca_odp.primitives.noise import gaussian_scale, stage_loss, stage_mu, then_gaussian
+from dppca_odp.primitives.noise import gaussian_stage, stage_loss, then_gaussian
 from dppca_odp.primitives.pairs import Pairing, draw_pairing
 from dppca_odp.spaces import matrix_domain, rows_metric
 
@@ -70,18 +73,18 @@ def test_directions_are_whole_numbers_truncated_toward_zero():
         [[629145.0, -838860.0]],
         [[629145.0, -838861.0]],
     )
-    assert integer_directions(np.array([[-7.0, 0.0]])).tolist() == [[-UNIT_LENGTH, 0.0]]
+    assert [[-UNIT_LENGTH, 0.0]] == integer_directions(np.array([[-7.0, 0.0]])).tolist()
 
 
 @pytest.mark.parametrize("size", [5e-324, 1e-300, 1e-160, 1.0, 1e100, 2e100])
 def test_the_length_of_a_difference_does_not_matter(size):
     units = integer_directions(np.array([[size, 0.0], [-size, size]]))
-    assert units[0].tolist() == [UNIT_LENGTH, 0.0]
-    assert units[1].tolist() == [-741455.0, 741455.0]
+    assert [UNIT_LENGTH, 0.0] == units[0].tolist()
+    assert [-741455.0, 741455.0] == units[1].tolist()
 
 
 def test_equal_rows_have_no_direction():
-    assert integer_directions(np.zeros((2, 3))).tolist() == [[0.0] * 3] * 2
+    assert [[0.0] * 3] * 2 == integer_directions(np.zeros((2, 3))).tolist()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,7 @@ def test_the_matrix_is_the_mean_of_the_pairs_outer_products(degree):
     else:
         pairs = [(i, (i + s) % rows) for s in range(1, degree // 2 + 1) for i in range(rows)]
     found = np.array(make(table)).reshape(3, 3) / (len(pairs) * UNIT_LENGTH**2)
-    assert found == pytest.approx(mean_matrix(table, pairs), abs=1e-5)
+    assert pytest.approx(mean_matrix(table, pairs), abs=1e-5) == found
 
 
 def test_a_large_matrix_drops_low_bits_and_stays_in_64():
@@ -126,7 +129,7 @@ def test_a_large_matrix_drops_low_bits_and_stays_in_64():
     )
     # 150,000 pairs of squared length 2^40 need 58 bits: two are dropped.
     assert matrix(table) == [rows * UNIT_LENGTH**2 // 4, 0, 0, 0]
-    assert matrix.map(1) == pytest.approx(2 * math.sqrt(2) * UNIT_LENGTH**2 / 4 + 2, rel=1e-12)
+    assert pytest.approx(2 * math.sqrt(2) * UNIT_LENGTH**2 / 4 + 2, rel=1e-12) == matrix.map(1)
 
 
 @pytest.mark.parametrize("degree", [2, 4, 16])
@@ -135,7 +138,7 @@ def test_the_sensitivity_of_every_ring_is_the_same(degree):
     matrix = kendall(rows, 3, degree=degree)
     whole = rows * degree / 2 * UNIT_LENGTH**2
     for d_in in (1, 5):
-        assert matrix.map(d_in) / whole == pytest.approx(2 * math.sqrt(2) * d_in / rows, rel=1e-12)
+        assert pytest.approx(2 * math.sqrt(2) * d_in / rows, rel=1e-12) == matrix.map(d_in) / whole
         assert Fraction(matrix.map(d_in)) ** 2 >= 2 * (degree * d_in * UNIT_LENGTH**2) ** 2
 
 
@@ -143,14 +146,14 @@ def test_the_sensitivity_of_every_ring_is_the_same(degree):
 def test_the_sensitivity_of_disjoint_pairs_is_root_two_over_their_number(rows):
     matrix = kendall(rows, 3, degree=1)
     whole = rows // 2 * UNIT_LENGTH**2
-    assert matrix.map(1) / whole == pytest.approx(math.sqrt(2) / (rows // 2), rel=1e-12)
+    assert pytest.approx(math.sqrt(2) / (rows // 2), rel=1e-12) == matrix.map(1) / whole
 
 
 def test_nothing_changed_moves_nothing_and_all_pairs_are_the_most():
     matrix = kendall(10, 3, degree=4)
-    assert matrix.map(0) == 0.0
+    assert 0.0 == matrix.map(0)
     assert matrix.map(5) == matrix.map(10) == matrix.map(1000)
-    assert kendall(150_000, 2).map(0) == 0.0
+    assert 0.0 == kendall(150_000, 2).map(0)
 
 
 @pytest.mark.parametrize("fill", [np.nan, np.inf, -np.inf, 1e308])
@@ -164,7 +167,7 @@ def test_every_float_is_answered(fill):
 
 def test_the_largest_differences_point_somewhere():
     table = np.array([[1e308, 0.0], [-1e308, 0.0], [0.0, 0.0]])
-    assert kendall(3, 2)(table) == [3 * UNIT_LENGTH**2, 0, 0, 0]
+    assert [3 * UNIT_LENGTH**2, 0, 0, 0] == kendall(3, 2)(table)
 
 
 def test_a_shift_of_all_rows_changes_nothing():
@@ -175,21 +178,23 @@ def test_a_shift_of_all_rows_changes_nothing():
 
 @pytest.mark.parametrize("rows", [9, 11])
 def test_a_pairing_for_another_number_of_rows_is_refused(rows):
-    with pytest.raises(ValueError, match=f"pairing must be for 10 rows; got {rows}"):
+    with pytest.raises(
+        ValueError, match=f"^pairing must be for 10 rows; got {rows}. Draw one for this"
+    ):
         make_kendall_matrix(matrix_domain(10, 3), rows_metric(), pairing=draw_pairing(rows, 2))
 
 
 def test_eigenvectors_come_largest_first_with_their_largest_entry_positive():
     vectors = leading_eigenvectors([2, 0, 0, 0, -1, 0, 0, 0, 7], 3)
-    assert np.abs(vectors).tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
-    assert vectors.max(axis=0).tolist() == [1.0, 1.0, 1.0]
+    assert [[0, 1, 0], [0, 0, 1], [1, 0, 0]] == np.abs(vectors).tolist()
+    assert [1.0, 1.0, 1.0] == vectors.max(axis=0).tolist()
 
 
 def test_the_sign_rule_decides_between_a_vector_and_its_opposite():
     axis = np.array([1.0, -2.0, 0.5]) / math.sqrt(5.25)
     entries = [int(entry) for entry in np.rint(np.outer(axis, axis) * 2**40).ravel()]
     (vector,) = leading_eigenvectors(entries, 1).T
-    assert vector == pytest.approx(-axis, abs=1e-6)
+    assert pytest.approx(-axis, abs=1e-6) == vector
 
 
 def test_eigenvectors_see_the_symmetric_part_alone():
@@ -204,8 +209,8 @@ def test_planted_directions_are_recovered_from_many_rows(degree):
     rows = 20_000
     planted, _ = np.linalg.qr(rng.normal(size=(5, 5)))
     table = 40 + rng.normal(size=(rows, 5)) * np.sqrt([20, 8, 3, 0.5, 0.1]) @ planted.T
-    found = directions(rows, 5, 3, degree=degree, share=PLENTY)(table)
-    assert found.T @ found == pytest.approx(np.eye(3), abs=1e-12)
+    found = directions(rows, 5, 3, degree=degree, share=PLENTY)(table).vectors
+    assert pytest.approx(np.eye(3), abs=1e-12) == found.T @ found
     assert np.abs((found * planted[:, :3]).sum(axis=0)).min() > 0.99
 
 
@@ -213,25 +218,28 @@ def test_one_wild_row_does_not_turn_the_directions():
     rng = np.random.default_rng(18)
     table = rng.normal(size=(20_000, 3)) * [5.0, 2.0, 0.5]
     table[0] = [0.0, 0.0, 1e300]
-    found = directions(20_000, 3, 1, share=PLENTY)(table)
+    found = directions(20_000, 3, 1, share=PLENTY)(table).vectors
     assert abs(found[0, 0]) > 0.99
 
 
 def test_duplicate_rows_are_allowed():
     table = np.repeat(np.random.default_rng(19).normal(size=(10_000, 2)) * [5.0, 0.5], 2, axis=0)
-    found = directions(20_000, 2, 1, share=PLENTY, d_in=2)(table)
+    found = directions(20_000, 2, 1, share=PLENTY, d_in=2)(table).vectors
     assert abs(found[0, 0]) > 0.99
 
 
 def test_a_constant_table_gives_directions_of_the_noise():
-    first, second = (directions(50, 3, 3)(np.full((50, 3), 31337.25)) for _ in range(2))
-    assert first.T @ first == pytest.approx(np.eye(3), abs=1e-12)
+    constant = np.full((50, 3), 31337.25)
+    first, second = (directions(50, 3, 3)(constant).vectors for _ in range(2))
+    assert pytest.approx(np.eye(3), abs=1e-12) == first.T @ first
     assert not np.allclose(first, second)
 
 
 @pytest.mark.parametrize("components", [0, -1, 4])
 def test_components_outside_the_columns_are_refused(components):
-    with pytest.raises(ValueError, match=f"components must be between 1 and 3; got {components}"):
+    with pytest.raises(
+        ValueError, match=f"^components must be between 1 and 3; got {components}. Use fewer.$"
+    ):
         directions(10, 3, components)
 
 
@@ -246,40 +254,69 @@ def test_the_price_at_the_unit_is_just_below_the_share(d_in):
     epsilon, delta = measurement.map(d_in)
     assert stage_loss(SHARE)[0] * (1 - 1e-9) < epsilon <= stage_loss(SHARE)[0]
     assert delta == stage_loss(SHARE)[1]
-    assert measurement.map(0) == (0.0, 0.0)
+    assert (0.0, 0.0) == measurement.map(0)
 
 
-def setting(rows, columns, rows_per_person):
-    return Setting(rows, columns, PrivacyUnit(rows_per_person=rows_per_person))
+def setting(rows, columns, rows_per_person, labels=()):
+    return Setting(rows, columns, 2, PrivacyUnit(rows_per_person=rows_per_person), labels)
 
 
 @pytest.mark.parametrize("rows_per_person", [1, 4])
 def test_the_planned_noise_is_the_designs(rows_per_person):
     plan = Directions(name="directions", components=2)
-    (planned,) = plan.stages(SHARE, setting(1000, 3, rows_per_person), 2)
-    assert planned.stage.name == "matrix"
-    assert planned.stage.budget == SHARE
+    (planned,) = plan.stages(SHARE, setting(1000, 3, rows_per_person))
+    assert "matrix" == planned.stage.name
+    assert SHARE == planned.stage.budget
     (loss,) = planned.stage.losses
     assert isinstance(loss, GaussianLoss)
-    assert float(loss.mu) == pytest.approx(MU, rel=1e-9)
+    assert pytest.approx(MU, rel=1e-9) == float(loss.mu)
     expected = 2 * math.sqrt(2) * rows_per_person / (1000 * MU)
-    assert planned.noise_scale == pytest.approx(expected, rel=1e-9)
+    assert pytest.approx(expected, rel=1e-9) == planned.noise_scale
 
 
 @pytest.mark.parametrize(("rows", "degree"), [(1000, 16), (9, 8), (150_000, 2)])
 def test_the_planned_noise_is_the_one_that_is_used(rows, degree):
     plan = Directions(name="directions", components=2, degree=degree)
-    (planned,) = plan.stages(SHARE, setting(rows, 3, 4), 2)
+    (planned,) = plan.stages(SHARE, setting(rows, 3, 4))
     matrix = kendall(rows, 3, degree=degree)
-    mu = stage_mu(SHARE, sensitivity=matrix.map(4), numbers=9)
-    scale = gaussian_scale(matrix.map(4), mu)
-    assert planned.stage.losses == (GaussianLoss(mu=Fraction(mu)),)
+    stage = gaussian_stage(SHARE, sensitivity=matrix.map(4), numbers=9)
+    assert planned.stage.losses == (stage.loss,)
     dropped = {150_000: 2}.get(rows, 0)
     whole = rows * degree / 2 * UNIT_LENGTH**2 / 2**dropped
-    assert planned.noise_scale * whole == pytest.approx(scale, rel=1e-12)
-    chain = matrix >> then_gaussian(scale=scale, delta=stage_loss(SHARE)[1])
+    assert pytest.approx(stage.scale, rel=1e-12) == planned.noise_scale * whole
+    chain = matrix >> then_gaussian(scale=stage.scale, delta=stage_loss(SHARE)[1])
     used = directions(rows, 3, 2, degree=degree, d_in=4)
     assert [used.map(d) for d in range(5)] == [chain.map(d) for d in range(5)]
+    answer = used(np.zeros((rows, 3)))
+    assert isinstance(answer, NoisyDirections)
+    assert planned.noise_scale == answer.noise_scale
+
+
+@pytest.mark.parametrize(
+    ("rows", "degree", "pairs", "dropped"),
+    [
+        (10, 1, 5, 0),
+        (11, 1, 5, 0),
+        (11, 4, 22, 0),
+        (65_535, 2, 65_535, 0),
+        (65_536, 2, 65_536, 1),
+        (150_000, 2, 150_000, 2),
+    ],
+)
+def test_units_say_which_integer_stands_for_one(rows, degree, pairs, dropped):
+    units = MatrixUnits(rows, 3, degree)
+    assert (pairs, dropped) == (units.pairs, units.dropped_bits)
+    assert pairs * UNIT_LENGTH**2 / 2**dropped == units.whole
+
+
+@pytest.mark.parametrize(("rows", "degree"), [(11, 1), (1000, 4), (150_000, 16), (10**7, 16)])
+@pytest.mark.parametrize("d_in", [1, 3, 100])
+def test_the_sensitivity_is_never_below_the_exact_root_and_at_most_a_hair_above(rows, degree, d_in):
+    units = MatrixUnits(rows, 5, degree)
+    floors = 5 if units.dropped_bits else 0
+    stated = Fraction(units.sensitivity(d_in)) - floors
+    moved = Fraction(min(d_in * degree, units.pairs) * UNIT_LENGTH**2, 2**units.dropped_bits)
+    assert 2 * moved**2 <= stated**2 <= 2 * moved**2 * (1 + Fraction(1, 10**14))
 
 
 def test_a_small_table_gets_a_smaller_ring():
@@ -288,19 +325,37 @@ def test_a_small_table_gets_a_smaller_ring():
         matrix_domain(9, 3),
         rows_metric(),
         share=SHARE,
-        unit=PrivacyUnit(rows_per_person=1),
+        setting=setting(9, 3, 1),
         directions=np.eye(3),
     )
     assert measurement.map(1) == directions(9, 3, 2, degree=8).map(1)
 
 
+def test_codes_of_labels_are_not_measured():
+    plan = Directions(name="directions", components=1)
+    rows = 5000
+    labels = (Label(name="group", levels=("x", "y")),)
+    measurement = plan.make(
+        matrix_domain(rows, 3),
+        rows_metric(),
+        share=PLENTY,
+        setting=setting(rows, 2, 1, labels),
+        directions=np.eye(2),
+    )
+    measured = np.random.default_rng(29).normal(size=(rows, 2)) * [1.0, 5.0]
+    codes = np.random.default_rng(30).integers(0, 3, size=rows) * 1e9
+    vectors = measurement(np.column_stack([measured, codes])).vectors
+    assert (2, 1) == vectors.shape
+    assert abs(vectors[1, 0]) > 0.99
+    assert directions(rows, 2, 1, degree=16, share=PLENTY).map(1) == measurement.map(1)
+
+
 def test_the_record_holds_the_directions_and_how_noisy_their_matrix_was():
     plan = Directions(name="directions", components=2)
-    where = setting(1000, 3, 1)
-    record = plan.released(np.eye(3, 2), SHARE, where)
-    assert record.name == "directions"
-    assert record.vectors == ((1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
-    assert record.noise_scale == plan.stages(SHARE, where, 2)[0].noise_scale
+    record = plan.released(NoisyDirections(np.eye(3, 2), 0.125), setting(1000, 3, 1))
+    assert "directions" == record.name
+    assert ((1.0, 0.0), (0.0, 1.0), (0.0, 0.0)) == record.vectors
+    assert 0.125 == record.noise_scale
 
 
 def test_the_constructors_chain():

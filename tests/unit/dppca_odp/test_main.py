@@ -1,60 +1,92 @@
+from datetime import UTC, datetime
+
 import pytest
-from pydantic import ValidationError
 
-from dppca_odp.__main__ import first_problem, read_plan
-from dppca_odp.errors import InvalidPlan
-from dppca_odp.plan import Plan
+from accountant import Budget, PrivacyUnit
+from dppca_odp.__main__ import check_writable, exit_status, write_release
+from dppca_odp.errors import (
+    DppcaError,
+    InvalidPlan,
+    LossExceedsCharge,
+    ReleaseFailed,
+    UnusableTable,
+)
+from dppca_odp.releases import Release, ReleasedDirections
 
-PLAN = Plan.model_validate(
-    {
-        "budget": {"epsilon": "1", "delta": "1e-6"},
-        "unit": {"rows_per_person": 2},
-        "columns": ["a", "b"],
-        "releases": [{"kind": "directions", "name": "axes", "components": 2}],
-    }
+RELEASE = Release(
+    data_set="clinic",
+    release_key="first",
+    plan_hash="0" * 64,
+    time=datetime(2024, 5, 17, tzinfo=UTC),
+    budget=Budget.of("1/3", "1e-6"),
+    unit=PrivacyUnit(rows_per_person=2),
+    rows=100,
+    columns=("a",),
+    stages=(),
+    results=(ReleasedDirections(name="axes", vectors=((1.0,),), noise_scale=0.1),),
+    versions={},
 )
 
 
-@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
-def test_a_plan_is_read_from_its_json(tmp_path, start):
-    path = tmp_path / "plan.json"
-    path.write_bytes(start + PLAN.model_dump_json().encode())
-    assert read_plan(path) == PLAN
+def left(capsys, work):
+    """The exit status and the one line on stderr."""
+    with pytest.raises(SystemExit) as caught:
+        work()
+    shown = capsys.readouterr()
+    assert "" == shown.out
+    (line,) = shown.err.splitlines()
+    return caught.value.code, line
 
 
-def test_a_plan_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(InvalidPlan, match="the plan must be a readable UTF-8 file; got"):
-        read_plan(tmp_path / "plan.json")
-    with pytest.raises(InvalidPlan, match="the plan must be a readable UTF-8 file; got"):
-        read_plan(tmp_path)
+def test_a_folder_is_made_and_left_empty(tmp_path):
+    check_writable(tmp_path / "new" / "out")
+    assert [] == list((tmp_path / "new" / "out").iterdir())
 
 
-def test_a_plan_in_another_encoding_is_refused(tmp_path):
-    (tmp_path / "plan.json").write_bytes(PLAN.model_dump_json().encode("utf-16"))
-    with pytest.raises(InvalidPlan, match="the plan must be a readable UTF-8 file; got"):
-        read_plan(tmp_path / "plan.json")
+def test_an_output_that_is_a_file_is_refused_before_anything_is_charged(tmp_path, capsys):
+    path = tmp_path / "out"
+    path.touch()
+    expected = f"dppca-odp: out must be a folder that can be written; got {path}. Choose another."
+    assert (2, expected) == left(capsys, lambda: check_writable(path))
 
 
-def test_a_file_that_is_no_json_is_refused(tmp_path):
-    (tmp_path / "plan.json").write_text("budget: 1")
-    with pytest.raises(InvalidPlan, match=r"plan\.json: the plan must be JSON; expected"):
-        read_plan(tmp_path / "plan.json")
+def test_a_release_without_eigenvalues_is_written_without_a_picture(tmp_path):
+    write_release(RELEASE, tmp_path)
+    assert RELEASE == Release.read(tmp_path / "release.json")
+    assert ["release.json"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_release_that_cannot_be_written_is_said_to_be_paid_for(tmp_path, capsys):
+    folder = tmp_path / "gone"
+    expected = (
+        f"dppca-odp: out must be a folder that can be written; got {folder}. The release is paid "
+        "for and in the ledger: run again with another folder, at no cost."
+    )
+    assert (2, expected) == left(capsys, lambda: write_release(RELEASE, folder))
 
 
 @pytest.mark.parametrize(
-    ("changes", "text"),
+    ("error", "status"),
     [
-        ({"seed": 1}, "seed must not be there: no such key. See 'dppca-odp schema'."),
-        ({"unit": {}}, "unit.rows_per_person must be given."),
-        ({"unit": {"rows_per_person": 0}}, "unit.rows_per_person must be greater than or equal to"),
-        ({"budget": {"epsilon": 0.1, "delta": "1e-6"}}, "budget.epsilon: epsilon must be text or"),
-        ({"columns": ["a", "a"]}, "the plan: columns must have different names; got a, a."),
+        (InvalidPlan("a plan"), 2),
+        (UnusableTable("a table"), 4),
+        (LossExceedsCharge("a loss"), 1),
+        (ReleaseFailed("a release"), 1),
+        (DppcaError("another"), 1),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
-def test_a_problem_of_a_plan_is_one_line_that_says_where_it_is(changes, text):
-    with pytest.raises(ValidationError) as caught:
-        Plan.model_validate(PLAN.model_dump(mode="json") | changes)
-    line = first_problem(caught.value)
-    assert line.startswith(text)
-    assert "\n" not in line
+def test_every_error_has_its_exit_status(capsys, error, status):
+    def work():
+        with exit_status():
+            raise error
+
+    assert (status, f"dppca-odp: {error}") == left(capsys, work)
+
+
+def test_an_interrupt_is_said_to_be_one(capsys):
+    def work():
+        with exit_status():
+            raise KeyboardInterrupt
+
+    assert (130, "dppca-odp: interrupted; the ledger is complete.") == left(capsys, work)

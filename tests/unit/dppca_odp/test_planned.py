@@ -3,15 +3,15 @@ from fractions import Fraction
 import pytest
 from pydantic import ValidationError
 
-from accountant import Budget, PrivacyUnit
+from accountant import Budget, GaussianLoss, PrivacyUnit, Stage
 from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.eigenvalues.scree import Scree
-from dppca_odp.planned import Setting
+from dppca_odp.planned import PlannedStage, Setting
 
-SETTING = Setting(rows=101, columns=3, unit=PrivacyUnit(rows_per_person=2))
+SETTING = Setting(rows=101, columns=3, components=2, unit=PrivacyUnit(rows_per_person=2))
 RELEASES = [
     Directions(name="release", components=2),
     *(
@@ -29,21 +29,33 @@ RELEASES = [
 @pytest.mark.parametrize("release", RELEASES, ids=range(len(RELEASES)))
 @pytest.mark.parametrize("share", [("1", "1e-6"), ("1/3", "1e-6"), ("0.7", "1/300000")])
 def test_the_stages_of_a_release_sum_to_its_share_exactly(release, share):
-    budgets = [line.stage.budget for line in release.stages(Budget.of(*share), SETTING, 2)]
+    budgets = [line.stage.budget for line in release.stages(Budget.of(*share), SETTING)]
     assert sum(budget.epsilon for budget in budgets) == Fraction(share[0])
     assert sum(budget.delta for budget in budgets) == Fraction(share[1])
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=range(len(RELEASES)))
 def test_every_stage_says_what_its_noise_scale_measures(release):
-    for line in release.stages(Budget.of("1", "1e-6"), SETTING, 2):
+    for line in release.stages(Budget.of("1", "1e-6"), SETTING):
         assert line.noise
         assert line.noise_scale is None or line.noise_scale > 0
 
 
+def test_a_stage_goes_both_ways_through_json():
+    loss = GaussianLoss(mu="0.1", leak="1e-30")
+    stage = Stage(name="mean", budget=Budget.of("1/3", "1e-6"), losses=(loss,))
+    for noise_scale in (None, 0.1):
+        line = PlannedStage(stage=stage, noise_scale=noise_scale, noise="what it measures")
+        assert line == PlannedStage.model_validate_json(line.model_dump_json())
+
+
+def test_a_setting_has_no_labels_unless_they_are_given():
+    assert () == SETTING.labels
+
+
 def test_the_weight_is_one_unless_it_is_given_and_stays_exact():
-    assert Directions(name="d", components=1).weight == 1
-    assert Directions(name="d", components=1, weight="1/3").weight == Fraction(1, 3)
+    assert 1 == Directions(name="d", components=1).weight
+    assert Fraction(1, 3) == Directions(name="d", components=1, weight="1/3").weight
 
 
 @pytest.mark.parametrize("weight", ["0", "-1", "nan", 0.5])

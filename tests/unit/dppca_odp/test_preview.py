@@ -1,5 +1,6 @@
 from accountant import Budget, GaussianLoss, PrivacyUnit, PureLoss, Stage
-from dppca_odp.preview import Preview, PreviewStage
+from dppca_odp.planned import PlannedStage
+from dppca_odp.preview import Preview
 
 BUDGET = Budget.of("1/3", "1e-6")
 
@@ -16,7 +17,7 @@ SEARCHED = PureLoss(epsilon="1/3", count=6)
 
 def line(name, noise_scale=0.5, loss=MEASURED):
     stage = Stage(name=name, budget=BUDGET, losses=(loss,))
-    return PreviewStage(stage=stage, noise_scale=noise_scale, noise="what it measures")
+    return PlannedStage(stage=stage, noise_scale=noise_scale, noise="what it measures")
 
 
 def test_json_goes_both_ways():

@@ -63,10 +63,10 @@ def test_the_file_is_utf_8_whatever_the_names(tmp_path):
     assert Release.model_validate_json((tmp_path / "release.json").read_bytes()) == first
 
 
-def test_whether_it_was_stored_is_no_part_of_what_is_written():
-    again = release().model_copy(update={"stored": True})
-    assert "stored" not in again.model_dump()
-    assert Release.model_validate_json(again.model_dump_json()).stored is False
+def test_whether_it_is_from_the_ledger_is_no_part_of_what_is_written():
+    again = release().model_copy(update={"from_ledger": True})
+    assert "from_ledger" not in again.model_dump()
+    assert Release.model_validate_json(again.model_dump_json()).from_ledger is False
 
 
 def test_an_unknown_key_is_refused():
@@ -86,7 +86,8 @@ def test_results_are_found_by_name():
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(KeyError, match="name must be one of directions, scree; got pca"):
+    expected = "name must be one of directions, scree; got pca. Use the plan's name for it."
+    with pytest.raises(KeyError, match=expected):
         release()["pca"]
 
 
@@ -97,7 +98,7 @@ def test_screes_come_in_the_plans_order():
 
 def test_warnings_say_which_release_they_are_about():
     shown = release(scree("first", warnings=("component 1: note",)), scree("second"))
-    assert shown.warnings == ("first: component 1: note",)
+    assert ("first: component 1: note",) == shown.warnings
     assert "note: first: component 1: note" in str(shown)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from accountant import Budget, GaussianLoss
+from accountant import Budget, GaussianLoss, gaussian_epsilon
 from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean, then_clipped_mean
 from dppca_odp.primitives.noise import stage_loss
 from dppca_odp.spaces import matrix_domain, rows_metric
@@ -33,23 +33,23 @@ def test_values_above_the_clipping_bound_count_as_the_bound():
 def test_the_noise_is_the_sources(bound, d_in):
     answer = clipped_mean(bound, d_in=d_in)(np.zeros((400, 2)))
     expected = np.sqrt(2) * d_in * np.broadcast_to(bound, 2) / (400 * MU)
-    assert answer.noise_scales == pytest.approx(expected, rel=1e-9)
+    assert pytest.approx(expected, rel=1e-9) == answer.noise_scales
 
 
 def test_the_range_of_each_mean_is_nothing_to_its_bound():
     answer = clipped_mean((50.0, 20.0))(np.zeros((400, 2)))
-    assert answer.lower.tolist() == [0.0, 0.0]
-    assert answer.upper.tolist() == [50.0, 20.0]
-    assert answer.warnings == ()
+    assert [0.0, 0.0] == answer.lower.tolist()
+    assert [50.0, 20.0] == answer.upper.tolist()
+    assert () == answer.warnings
 
 
 def test_the_one_stage_is_the_whole_share():
     (planned,) = Clipped(clipping_bound=50).stages(SHARE, pairs=400, components=2, d_in=3)
-    assert planned.stage.name == "mean"
-    assert planned.stage.budget == SHARE
+    assert "mean" == planned.stage.name
+    assert SHARE == planned.stage.budget
     (loss,) = planned.stage.losses
     assert isinstance(loss, GaussianLoss)
-    assert float(loss.mu) == pytest.approx(MU, rel=1e-9)
+    assert pytest.approx(MU, rel=1e-9) == float(loss.mu)
     assert loss.mu < Fraction(MU)
 
 
@@ -58,13 +58,13 @@ def test_the_one_stage_is_the_whole_share():
 def test_the_planned_noise_is_the_one_that_is_used(bound, d_in):
     (planned,) = Clipped(clipping_bound=bound).stages(SHARE, pairs=400, components=2, d_in=d_in)
     used = clipped_mean(bound, d_in=d_in)(np.zeros((400, 2))).noise_scales
-    assert planned.noise_scale == pytest.approx(used.max(), rel=1e-9)
+    assert pytest.approx(used.max(), rel=1e-9) == planned.noise_scale
 
 
 def test_the_price_is_just_below_the_share():
     measurement = clipped_mean(50.0, d_in=3)
     assert stage_loss(SHARE)[0] * (1 - 1e-9) < measurement.map(3)[0] <= stage_loss(SHARE)[0]
-    assert measurement.map(0) == (0.0, 0.0)
+    assert (0.0, 0.0) == measurement.map(0)
 
 
 def test_the_method_makes_its_own_measurement():
@@ -75,9 +75,24 @@ def test_the_method_makes_its_own_measurement():
     assert chain.map(2) == made.map(2)
 
 
+def test_the_planned_loss_is_the_one_that_is_used():
+    (planned,) = Clipped(clipping_bound=50).stages(SHARE, pairs=400, components=2, d_in=3)
+    (loss,) = planned.stage.losses
+    used = clipped_mean(50.0, d_in=3)
+    assert (
+        pytest.approx(gaussian_epsilon(loss.mu, used.map(3)[1], leak=loss.leak), rel=1e-12)
+        == used.map(3)[0]
+    )
+    assert Fraction(used.map(3)[0]) <= SHARE.epsilon
+
+
+def test_the_largest_clipping_bound_is_answered():
+    assert np.isfinite(clipped_mean(1e200)(np.full((400, 2), 1e200)).values).all()
+
+
 def test_one_number_bounds_every_component():
-    assert Clipped(clipping_bound=3).bounds(4) == (3.0, 3.0, 3.0, 3.0)
-    assert Clipped(clipping_bound=(1, 2)).bounds(2) == (1.0, 2.0)
+    assert (3.0, 3.0, 3.0, 3.0) == Clipped(clipping_bound=3).bounds(4)
+    assert (1.0, 2.0) == Clipped(clipping_bound=(1, 2)).bounds(2)
 
 
 @pytest.mark.parametrize("components", [1, 3])
@@ -90,9 +105,11 @@ def test_a_list_of_bounds_for_another_number_of_components_is_refused(components
 
 
 @pytest.mark.parametrize(
-    "bound", [0, -1, float("nan"), float("inf"), "fifty", None, [], [1.0, 0.0]], ids=str
+    "bound",
+    [0, -1, 1.0001e200, float("nan"), float("inf"), "fifty", None, [], [1.0, 0.0], [1.0, 1e201]],
+    ids=str,
 )
-def test_a_clipping_bound_that_is_not_positive_is_refused(bound):
+def test_a_clipping_bound_out_of_range_is_refused(bound):
     with pytest.raises(ValidationError, match="clipping_bound"):
         Clipped(clipping_bound=bound)
 

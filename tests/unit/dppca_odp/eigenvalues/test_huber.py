@@ -11,7 +11,7 @@ from dppca_odp.eigenvalues.huber import (
     LARGEST_MEAN,
     Huber,
     make_huber,
-    robustification,
+    robustification_thresholds,
     then_huber,
 )
 from dppca_odp.spaces import matrix_domain, rows_metric
@@ -21,7 +21,7 @@ MU_OF_THREE = 0.719117435221793  # of (3, 1e-5): three quarters of the share; to
 
 
 def method(**changes):
-    return Huber(**({"lowest_scale": -10, "highest_scale": 15} | changes))
+    return Huber(**({"lowest_scale": -10, "highest_scale": 15, "scale_fraction": "1/4"} | changes))
 
 
 def huber(asked, *, pairs=500, components=1, share=SHARE, d_in=1):
@@ -32,14 +32,14 @@ def huber(asked, *, pairs=500, components=1, share=SHARE, d_in=1):
 
 def test_the_threshold_is_the_sources():
     # 2 sqrt(0.25 * 5000 / sqrt((1 + log 5000) log 5000)), worked out in floats once.
-    assert robustification(4.0, epsilon=0.75, pairs=5000, components=3) == pytest.approx(
-        23.565879697251276, rel=1e-12
+    assert pytest.approx(23.565879697251276, rel=1e-12) == robustification_thresholds(
+        4.0, epsilon=0.75, pairs=5000, components=3
     )
 
 
 def test_the_threshold_grows_with_the_root_of_the_scale():
-    one, four = robustification([1.0, 4.0], epsilon=0.75, pairs=5000, components=3)
-    assert four == pytest.approx(2 * one, rel=1e-12)
+    one, four = robustification_thresholds([1.0, 4.0], epsilon=0.75, pairs=5000, components=3)
+    assert pytest.approx(2 * one, rel=1e-12) == four
 
 
 @pytest.mark.parametrize(
@@ -51,19 +51,22 @@ def test_steps_and_blocks_follow_the_number_of_pairs(pairs, steps, blocks):
 
 
 def test_steps_and_blocks_can_be_chosen():
-    assert method(steps=3, blocks=7).counts(5000) == (3, 7)
+    assert (3, 7) == method(steps=3, blocks=7).counts(5000)
 
 
 @pytest.mark.parametrize("pairs", [0, 1, 3])
 def test_fewer_than_four_pairs_are_refused(pairs):
-    with pytest.raises(ValueError, match=f"rows must be at least 8 for Huber; got {pairs} pairs"):
+    with pytest.raises(
+        ValueError,
+        match=rf"^pairs must be at least 4 \(8 rows\) for Huber; got {pairs}\. Use another",
+    ):
         method().counts(pairs)
 
 
 def test_seven_rows_are_refused_before_any_data():
-    with pytest.raises(ValueError, match="rows must be at least 8 for Huber; got 3 pairs of rows"):
+    with pytest.raises(ValueError, match=r"pairs must be at least 4 \(8 rows\) for Huber; got 3"):
         huber(method(), pairs=7 // 2)
-    with pytest.raises(ValueError, match="rows must be at least 8 for Huber"):
+    with pytest.raises(ValueError, match=r"pairs must be at least 4 \(8 rows\) for Huber; got 3"):
         method().stages(SHARE, pairs=7 // 2, components=1, d_in=1)
 
 
@@ -73,7 +76,7 @@ def test_eight_rows_are_enough():
 
 
 def test_more_blocks_than_pairs_of_pairs_are_refused():
-    with pytest.raises(ValueError, match="blocks must be at most 5; got 6"):
+    with pytest.raises(ValueError, match=r"blocks must be at most 5; got 6\. Use fewer\."):
         huber(method(blocks=6), pairs=11)
 
 
@@ -86,7 +89,7 @@ def test_the_descent_finds_the_mean():
 def test_one_step_moves_by_the_step_size_times_the_clamped_mean():
     asked = method(steps=1, step_size=0.5, initial=100, lowest_scale=2, highest_scale=3)
     answer = huber(asked, pairs=200_000)(np.full((200_000, 1), 140.0))
-    assert answer.lower[0] + answer.upper[0] == 2 * 100
+    assert 2 * 100 == answer.lower[0] + answer.upper[0]
     tau = (answer.upper[0] - answer.lower[0]) / 2
     expected = 100 + 0.5 * min(40.0, tau)
     assert abs(answer.values[0] - expected) <= 9 * answer.noise_scales[0] < 1
@@ -107,14 +110,14 @@ def test_the_noise_of_a_step_is_the_sources(steps, d_in):
     answer = huber(asked, pairs=500, components=2, d_in=d_in)(np.ones((500, 2)))
     tau = (answer.upper - answer.lower) / 2
     expected = 2 * 0.5 * tau * d_in * math.sqrt(2 * steps) / (500 * MU_OF_THREE)
-    assert answer.noise_scales == pytest.approx(expected, rel=1e-8)
+    assert pytest.approx(expected, rel=1e-8) == answer.noise_scales
 
 
 def test_the_threshold_comes_from_the_released_scale_and_the_descents_epsilon():
     answer = huber(method(steps=1, initial=100.0), pairs=4000)(np.full((4000, 1), 100.0))
     tau = (answer.upper[0] - answer.lower[0]) / 2
-    scale = (tau / robustification(1.0, epsilon=3.0, pairs=4000, components=1)) ** 2
-    assert math.log2(scale) == pytest.approx(round(math.log2(scale)), abs=1e-9)
+    scale = (tau / robustification_thresholds(1.0, epsilon=3.0, pairs=4000, components=1)) ** 2
+    assert pytest.approx(round(math.log2(scale)), abs=1e-9) == math.log2(scale)
     assert -10 <= round(math.log2(scale)) <= 15
 
 
@@ -123,16 +126,16 @@ def test_a_scale_at_an_end_of_its_range_is_said_to_be(half, end):
     asked = method(lowest_scale=-2, highest_scale=2, blocks=250)
     w = np.tile([[0.0], [math.sqrt(2 * half)]], (500, 1))
     (warning,) = huber(asked, pairs=1000)(w).warnings
-    assert warning == (
+    assert (
         f"component 1: the scale is at an end of its public range ({end:.6g}). "
         "Widen lowest_scale and highest_scale."
-    )
+    ) == warning
 
 
 def test_a_scale_inside_its_range_is_not_warned_about():
     asked = method(lowest_scale=-2, highest_scale=2, blocks=250)
     w = np.tile([[0.0], [math.sqrt(2.0)]], (500, 1))
-    assert huber(asked, pairs=1000)(w).warnings == ()
+    assert () == huber(asked, pairs=1000)(w).warnings
 
 
 @pytest.mark.parametrize("share", [SHARE, Budget.of("1/3", "1e-9"), Budget.of("0.7", "3e-7")])
@@ -143,20 +146,20 @@ def test_the_stages_sum_to_the_share_exactly(share, fraction):
     assert scale.stage.budget == Budget.of(rho * share.epsilon, 0)
     assert descent.stage.budget == Budget.of((1 - rho) * share.epsilon, share.delta)
     assert scale.stage.budget + descent.stage.budget == share
-    assert scale.stage.losses == (PureLoss(epsilon=rho * share.epsilon / 3, count=3),)
+    assert (PureLoss(epsilon=rho * share.epsilon / 3, count=3),) == scale.stage.losses
     assert [type(loss) for loss in descent.stage.losses] == [GaussianLoss]
 
 
 def test_the_descent_spends_the_mu_of_its_share():
     _, descent = method().stages(SHARE, pairs=500, components=3, d_in=2)
     (loss,) = descent.stage.losses
-    assert float(loss.mu) == pytest.approx(MU_OF_THREE, rel=1e-9)
+    assert pytest.approx(MU_OF_THREE, rel=1e-9) == float(loss.mu)
     assert float(loss.mu) <= MU_OF_THREE
 
 
 def test_the_planned_noise_on_counts_covers_both_counts_that_a_value_moves():
     scale, descent = method().stages(SHARE, pairs=500, components=2, d_in=3)
-    assert scale.noise_scale == 2 * 3 / (1 / 2)
+    assert 2 * 3 / (1 / 2) == scale.noise_scale
     assert descent.noise_scale is None
 
 
@@ -168,7 +171,7 @@ def test_the_price_is_just_below_the_share_for_every_number_of_rows_in_the_unit(
         assert epsilon > 4 * (1 - 1e-9)
         assert Fraction(epsilon) <= SHARE.epsilon
         assert Fraction(delta) <= SHARE.delta
-    assert measurement.map(0) == (0.0, 0.0)
+    assert (0.0, 0.0) == measurement.map(0)
 
 
 def test_more_rows_than_the_unit_have_no_price():
@@ -182,7 +185,7 @@ def test_every_float_is_answered(fill):
     assert np.isfinite(answer.values).all()
 
 
-def test_an_estimate_that_runs_away_is_held():
+def test_an_estimate_that_runs_away_is_clamped():
     asked = method(steps=50, step_size=1e9, lowest_scale=0, highest_scale=1000)
     answer = huber(asked, pairs=10)(np.full((10, 1), 1e200))
     assert 0 <= answer.values[0] <= LARGEST_MEAN
@@ -218,6 +221,14 @@ def test_scales_out_of_order_are_refused(low, high):
 def test_a_parameter_out_of_range_is_refused(name, value):
     with pytest.raises(ValidationError, match=f"(?m)^{name}$"):
         method(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["lowest_scale", "highest_scale", "scale_fraction"])
+def test_the_scales_and_their_part_have_no_default(name):
+    asked = {"lowest_scale": -5, "highest_scale": 5, "scale_fraction": "1/4"}
+    del asked[name]
+    with pytest.raises(ValidationError, match=f"{name}\n  Field required"):
+        Huber(**asked)
 
 
 def test_a_share_without_delta_is_refused():

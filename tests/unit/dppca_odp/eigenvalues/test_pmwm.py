@@ -32,21 +32,21 @@ def found(low, high):
 
 def test_cutoffs_within_the_bounds_are_kept():
     cutoffs = choose_cutoffs([found(1.0, 7.0), found(3.0, 63.0)], method())
-    assert cutoffs.lower.tolist() == [1.0, 3.0]
-    assert cutoffs.upper.tolist() == [7.0, 63.0]
-    assert cutoffs.warnings == ()
+    assert [1.0, 3.0] == cutoffs.lower.tolist()
+    assert [7.0, 63.0] == cutoffs.upper.tolist()
+    assert () == cutoffs.warnings
 
 
-def test_cutoffs_are_held_between_the_bounds():
+def test_cutoffs_are_clamped_to_the_bounds():
     cutoffs = choose_cutoffs([found(1.0, 63.0)], method(lower_bound=2, upper_bound=10))
-    assert (cutoffs.lower.tolist(), cutoffs.upper.tolist()) == ([2.0], [10.0])
-    assert cutoffs.warnings == ()
+    assert ([2.0], [10.0]) == (cutoffs.lower.tolist(), cutoffs.upper.tolist())
+    assert () == cutoffs.warnings
 
 
 def test_crossed_cutoffs_are_reset_to_the_bounds_and_said_to_be():
     cutoffs = choose_cutoffs([found(1.0, 7.0), found(15.0, 3.0)], method())
-    assert cutoffs.lower.tolist() == [1.0, 0.0]
-    assert cutoffs.upper.tolist() == [7.0, 100.0]
+    assert [1.0, 0.0] == cutoffs.lower.tolist()
+    assert [7.0, 100.0] == cutoffs.upper.tolist()
     (warning,) = cutoffs.warnings
     assert warning.startswith("component 2: the cutoffs crossed")
     assert "[0, 100]" in warning
@@ -54,13 +54,13 @@ def test_crossed_cutoffs_are_reset_to_the_bounds_and_said_to_be():
 
 def test_cutoffs_that_cross_outside_the_bounds_meet_at_a_bound():
     cutoffs = choose_cutoffs([found(63.0, 31.0)], method(upper_bound=10))
-    assert (cutoffs.lower.tolist(), cutoffs.upper.tolist()) == ([10.0], [10.0])
-    assert cutoffs.warnings == ()
+    assert ([10.0], [10.0]) == (cutoffs.lower.tolist(), cutoffs.upper.tolist())
+    assert () == cutoffs.warnings
 
 
 def test_equal_cutoffs_are_kept():
     cutoffs = choose_cutoffs([found(7.0, 7.0)], method())
-    assert (cutoffs.lower.tolist(), cutoffs.upper.tolist()) == ([7.0], [7.0])
+    assert ([7.0], [7.0]) == (cutoffs.lower.tolist(), cutoffs.upper.tolist())
 
 
 @pytest.mark.parametrize("which", ["lower", "upper"])
@@ -83,14 +83,15 @@ def test_reuse_gives_both_stages_every_pair():
 
 
 def test_one_pair_cannot_be_split():
-    with pytest.raises(ValueError, match="rows must be at least 4 to split the pairs"):
+    expected = "pairs must be at least 2 to split; got 1. Use pair_rows 'reuse'."
+    with pytest.raises(ValueError, match=expected):
         method(pair_rows="split").parts(1)
-    with pytest.raises(ValueError, match="rows must be at least 4 to split"):
+    with pytest.raises(ValueError, match=expected):
         pmwm(method(pair_rows="split"), pairs=1)
 
 
 def test_one_pair_can_be_reused():
-    assert len(pmwm(method(pair_rows="reuse"), pairs=1)(np.ones((1, 1))).values) == 1
+    assert 1 == len(pmwm(method(pair_rows="reuse"), pairs=1)(np.ones((1, 1))).values)
 
 
 @pytest.mark.parametrize(("pair_rows", "used"), [("reuse", 4001), ("split", 2001)])
@@ -98,7 +99,7 @@ def test_the_mean_is_winsorized_between_the_cutoffs_over_its_own_pairs(pair_rows
     asked = method(pair_rows=pair_rows, trim_fraction=0.1)
     w = np.random.default_rng(7).permutation(np.linspace(0, 40, 4001))[:, None]
     answer = pmwm(asked, pairs=4001)(w)
-    assert (answer.lower[0], answer.upper[0]) == pytest.approx((7.0, 63.0))
+    assert pytest.approx((7.0, 63.0)) == (answer.lower[0], answer.upper[0])
     expected = np.clip(w[-used:], 7.0, 63.0).mean()
     assert abs(answer.values[0] - expected) <= 9 * answer.noise_scales[0] < 0.1
 
@@ -112,7 +113,7 @@ def test_the_larger_trimming_rule_decides_up_to_49_percent(trim_constant, trim_f
     asked = method(trim_constant=trim_constant, trim_fraction=trim_fraction, pair_rows="reuse")
     w = np.linspace(0, 40, 4001)[:, None]
     answer = pmwm(asked, pairs=4001)(w)
-    assert (answer.lower[0], answer.upper[0]) == pytest.approx(cutoffs)
+    assert pytest.approx(cutoffs) == (answer.lower[0], answer.upper[0])
 
 
 @pytest.mark.parametrize(("pair_rows", "used"), [("reuse", 401), ("split", 201)])
@@ -122,15 +123,15 @@ def test_the_noise_is_the_sources_for_the_cutoffs_found(pair_rows, used, d_in):
     answer = pmwm(asked, pairs=401, components=2, share=SHARE, d_in=d_in)(np.ones((401, 2)))
     expected = np.sqrt(2) * d_in * (answer.upper - answer.lower) / (used * MU_OF_HALF)
     with_range = int((answer.upper > answer.lower).sum())
-    assert answer.noise_scales == pytest.approx(expected * np.sqrt(with_range / 2), rel=1e-9)
+    assert pytest.approx(expected * np.sqrt(with_range / 2), rel=1e-9) == answer.noise_scales
 
 
 def test_constant_pairs_give_cutoffs_that_meet_and_a_mean_without_noise():
     answer = pmwm(method(), pairs=400)(np.full((400, 1), 5.0))
     (meeting,) = answer.lower
-    assert meeting == pytest.approx(7.0)
+    assert pytest.approx(7.0) == meeting
     assert (answer.upper.tolist(), answer.values.tolist()) == ([meeting], [meeting])
-    assert answer.noise_scales.tolist() == [0.0]
+    assert [0.0] == answer.noise_scales.tolist()
 
 
 @pytest.mark.parametrize("pair_rows", ["reuse", "split"])
@@ -141,13 +142,13 @@ def test_the_stages_sum_to_the_share_exactly(pair_rows, share):
     assert quantile.stage.budget == Budget.of(share.epsilon / 2, 0)
     assert mean.stage.budget == Budget.of(share.epsilon / 2, share.delta)
     assert quantile.stage.budget + mean.stage.budget == share
-    assert quantile.stage.losses == (PureLoss(epsilon=share.epsilon / 12, count=6),)
+    assert (PureLoss(epsilon=share.epsilon / 12, count=6),) == quantile.stage.losses
     assert [type(loss) for loss in mean.stage.losses] == [GaussianLoss]
 
 
 def test_the_planned_noise_on_counts_is_twice_the_unit_over_the_epsilon_of_one_search():
     quantile, _ = method().stages(SHARE, pairs=400, components=3, d_in=2)
-    assert quantile.noise_scale == 2 * 2 / (1 / 12)
+    assert 2 * 2 / (1 / 12) == quantile.noise_scale
 
 
 @pytest.mark.parametrize("pair_rows", ["reuse", "split"])
@@ -156,8 +157,8 @@ def test_the_planned_noise_of_the_mean_is_the_one_between_the_bounds(pair_rows):
     (_, planned) = asked.stages(PLENTY, pairs=401, components=1, d_in=1)
     w = np.random.default_rng(8).permutation(np.r_[np.zeros(201), np.full(200, 99.0)])[:, None]
     answer = pmwm(asked, pairs=401)(w)
-    assert (answer.lower.tolist(), answer.upper.tolist()) == ([2.0], [10.0])
-    assert planned.noise_scale == pytest.approx(answer.noise_scales[0], rel=1e-9)
+    assert ([2.0], [10.0]) == (answer.lower.tolist(), answer.upper.tolist())
+    assert pytest.approx(answer.noise_scales[0], rel=1e-9) == planned.noise_scale
 
 
 @pytest.mark.parametrize("d_in", [1, 3])
@@ -168,7 +169,7 @@ def test_the_price_is_just_below_the_share_for_every_number_of_rows_in_the_unit(
         assert Fraction(epsilon) <= SHARE.epsilon
         assert Fraction(delta) <= SHARE.delta
         assert epsilon > 1 - 1e-9
-    assert measurement.map(0) == (0.0, 0.0)
+    assert (0.0, 0.0) == measurement.map(0)
 
 
 def test_more_rows_than_the_unit_have_no_price():
@@ -196,6 +197,8 @@ def test_bounds_out_of_order_are_refused(low, high):
     [
         ("lower_bound", float("nan")),
         ("upper_bound", float("inf")),
+        ("lower_bound", -1.0001e200),
+        ("upper_bound", 1.0001e200),
         ("trim_constant", 0),
         ("trim_constant", -1),
         ("trim_fraction", -0.01),
@@ -216,6 +219,20 @@ def test_the_bounds_have_no_default(name):
     del asked[name]
     with pytest.raises(ValidationError, match=f"{name}\n  Field required"):
         PMWM(**asked)
+
+
+def test_the_widest_bounds_are_answered():
+    wide = method(lower_bound=-1e200, upper_bound=1e200)
+    answer = pmwm(wide, pairs=10, share=SHARE)(np.full((10, 1), 1e200))
+    assert np.isfinite([answer.values, answer.lower, answer.upper, answer.noise_scales]).all()
+
+
+def test_a_rate_below_the_least_is_refused_before_any_data():
+    expected = r"epsilon_target must be at least 2\^-40 and finite; got .*\. Give a larger share\."
+    with pytest.raises(ValueError, match=expected):
+        pmwm(method(), share=Budget.of("1e-12", "1e-3"))
+    with pytest.raises(ValueError, match=expected):
+        pmwm(method(), share=Budget.of("1e-6", "1e-3"), components=9, d_in=100_000)
 
 
 def test_a_share_without_delta_is_refused_before_any_data():

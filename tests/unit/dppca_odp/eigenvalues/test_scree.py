@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from accountant import Budget, PrivacyUnit
+from dppca_odp.columns import Label
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import Estimate
@@ -18,7 +19,7 @@ PLENTY = Budget.of("25", "1e-5")
 METHODS = [
     Clipped(clipping_bound=50),
     PMWM(lower_bound=0, upper_bound=50),
-    Huber(lowest_scale=-5, highest_scale=5),
+    Huber(lowest_scale=-5, highest_scale=5, scale_fraction="1/4"),
 ]
 
 
@@ -28,6 +29,21 @@ def scree(method, *, directions="axes", **changes):
 
 def unit(rows_per_person):
     return PrivacyUnit(rows_per_person=rows_per_person)
+
+
+ONE = unit(1)
+
+
+def made(method, rows, columns, *, labels=(), unit=ONE, share=PLENTY, directions=None):
+    """The measurement on prepared rows, the codes of the labels behind the columns."""
+    directions = np.eye(columns) if directions is None else directions
+    return scree(method).make(
+        matrix_domain(rows, columns + len(labels)),
+        rows_metric(),
+        share=share,
+        setting=Setting(rows, columns, directions.shape[1], unit, labels),
+        directions=directions,
+    )
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
@@ -46,13 +62,11 @@ def test_a_chain_from_rows_costs_at_most_its_share(method, rows_per_person):
     assert epsilon > 1 - 1e-9
     assert Fraction(epsilon) <= SHARE.epsilon
     assert Fraction(delta) <= SHARE.delta
-    assert measurement.map(0) == (0.0, 0.0)
+    assert (0.0, 0.0) == measurement.map(0)
 
 
 def test_a_unit_of_more_rows_than_the_table_changes_every_pair():
-    measurement = scree(Clipped(clipping_bound=50)).make(
-        matrix_domain(10, 2), rows_metric(), share=SHARE, unit=unit(1000), directions=np.eye(2)
-    )
+    measurement = made(Clipped(clipping_bound=50), 10, 2, unit=unit(1000), share=SHARE)
     epsilon, _ = measurement.map(1000)
     assert 1 - 1e-9 < epsilon <= 1
 
@@ -61,39 +75,34 @@ def test_the_values_are_variances_along_the_directions():
     rows = 100_000
     table = np.random.default_rng(10).normal(size=(rows, 2)) * [3.0, 1.0]
     turned = np.array([[0.6, 0.8], [0.8, -0.6]])
-    measurement = scree(Clipped(clipping_bound=200)).make(
-        matrix_domain(rows, 2), rows_metric(), share=PLENTY, unit=unit(1), directions=turned
-    )
+    measurement = made(Clipped(clipping_bound=200), rows, 2, directions=turned)
     answer = measurement(table @ turned.T)
-    assert answer.values == pytest.approx([9.0, 1.0], abs=0.5)
+    assert pytest.approx([9.0, 1.0], abs=0.5) == answer.values
 
 
 def test_a_constant_table_has_no_variance():
-    measurement = scree(Clipped(clipping_bound=1)).make(
-        matrix_domain(10_000, 2), rows_metric(), share=PLENTY, unit=unit(1), directions=np.eye(2)
-    )
+    measurement = made(Clipped(clipping_bound=1), 10_000, 2)
     answer = measurement(np.full((10_000, 2), 31337.25))
     assert np.abs(answer.values).max() <= 9 * answer.noise_scales.max() < 0.01
 
 
 def test_duplicate_rows_are_counted_like_others():
     table = np.repeat(np.random.default_rng(11).normal(size=(10_000, 1)), 2, axis=0)
-    measurement = scree(Clipped(clipping_bound=50)).make(
-        matrix_domain(20_000, 1), rows_metric(), share=PLENTY, unit=unit(2), directions=np.eye(1)
-    )
-    assert measurement(table).values == pytest.approx([1.0], abs=0.2)
+    measurement = made(Clipped(clipping_bound=50), 20_000, 1, unit=unit(2))
+    assert pytest.approx([1.0], abs=0.2) == measurement(table).values
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
 def test_stages_are_planned_for_a_pair_to_every_two_rows(method):
-    facts = Setting(rows=201, columns=3, unit=unit(5))
-    planned = scree(method).stages(SHARE, facts, 2)
+    setting = Setting(rows=201, columns=3, components=2, unit=unit(5))
+    planned = scree(method).stages(SHARE, setting)
     assert planned == method.stages(SHARE, pairs=100, components=2, d_in=5)
 
 
 def test_no_more_pairs_are_planned_to_change_than_there_are():
     method = Clipped(clipping_bound=50)
-    planned = scree(method).stages(SHARE, Setting(rows=11, columns=3, unit=unit(99)), 2)
+    setting = Setting(rows=11, columns=3, components=2, unit=unit(99))
+    planned = scree(method).stages(SHARE, setting)
     assert planned == method.stages(SHARE, pairs=5, components=2, d_in=5)
 
 
@@ -101,35 +110,47 @@ def released(*, nonincreasing):
     raw = np.array([5.0, -0.2, 2.0, 3.0, 1.0])
     answer = Estimate(raw, np.full(5, 0.5), np.zeros(5), np.full(5, 9.0), ("component 1: note",))
     asked = scree(Clipped(clipping_bound=9), nonincreasing=nonincreasing)
-    return asked.released(answer, SHARE, Setting(rows=10, columns=5, unit=unit(1)))
+    return asked.released(answer, Setting(rows=10, columns=5, components=5, unit=ONE))
 
 
 def test_the_record_holds_raw_values_and_what_became_of_them():
     record = released(nonincreasing=False)
-    assert record.raw == (5.0, -0.2, 2.0, 3.0, 1.0)
-    assert record.values == (5.0, 0.0, 2.0, 3.0, 1.0)
-    assert record.proportions == (5 / 11, 0.0, 2 / 11, 3 / 11, 1 / 11)
-    assert record.noise_scales == (0.5,) * 5
-    assert (record.lower, record.upper) == ((0.0,) * 5, (9.0,) * 5)
-    assert record.warnings == ("component 1: note",)
-    assert (record.name, record.method, record.directions) == ("scree", "clipped", "axes")
+    assert (5.0, -0.2, 2.0, 3.0, 1.0) == record.raw
+    assert (5.0, 0.0, 2.0, 3.0, 1.0) == record.values
+    assert (5 / 11, 0.0, 2 / 11, 3 / 11, 1 / 11) == record.proportions
+    assert (0.5,) * 5 == record.noise_scales
+    assert ((0.0,) * 5, (9.0,) * 5) == (record.lower, record.upper)
+    assert ("component 1: note",) == record.warnings
+    assert ("scree", "clipped", "axes") == (record.name, record.method, record.directions)
 
 
 def test_the_record_is_nonincreasing_if_asked():
     record = released(nonincreasing=True)
-    assert record.values == pytest.approx((5, 5 / 3, 5 / 3, 5 / 3, 1), rel=1e-12)
-    assert record.proportions == pytest.approx((5 / 11, 5 / 33, 5 / 33, 5 / 33, 1 / 11), rel=1e-12)
+    assert pytest.approx((5, 5 / 3, 5 / 3, 5 / 3, 1), rel=1e-12) == record.values
+    assert pytest.approx((5 / 11, 5 / 33, 5 / 33, 5 / 33, 1 / 11), rel=1e-12) == record.proportions
 
 
 def test_public_directions_are_recorded_as_given():
     asked = scree(Clipped(clipping_bound=9), directions=((1.0,), (0.0,)))
     answer = Estimate(np.ones(1), np.ones(1), np.zeros(1), np.ones(1), ())
-    facts = Setting(rows=10, columns=2, unit=unit(1))
-    assert asked.released(answer, SHARE, facts).directions == "given"
+    setting = Setting(rows=10, columns=2, components=1, unit=ONE)
+    assert "given" == asked.released(answer, setting).directions
+
+
+def test_codes_of_labels_are_not_measured():
+    labels = (Label(name="group", levels=("x",)), Label(name="site", levels=("y", "z")))
+    rows = 10_000
+    measurement = made(Clipped(clipping_bound=50), rows, 2, labels=labels)
+    alone = made(Clipped(clipping_bound=50), rows, 2)
+    assert alone.map(1) == measurement.map(1)
+    measured = np.random.default_rng(28).normal(size=(rows, 2)) * [2.0, 1.0]
+    codes = np.tile([[0.0, 1e9], [1e9, 0.0]], (rows // 2, 1))
+    answer = measurement(np.column_stack([measured, codes]))
+    assert pytest.approx([4.0, 1.0], abs=0.5) == answer.values
 
 
 def test_a_pairing_for_another_table_is_refused():
-    with pytest.raises(ValueError, match="pairing must be for 10 rows; got 9"):
+    with pytest.raises(ValueError, match=r"pairing must be for 10 rows; got 9\. Draw one for this"):
         make_scree(
             matrix_domain(10, 2),
             rows_metric(),

@@ -3,11 +3,12 @@ import pytest
 
 from accountant import Budget
 from dppca_odp.primitives.means import (
-    gaussian_mean_mu,
     make_gaussian_mean,
+    mean_stage,
     then_gaussian_mean,
 )
 from dppca_odp.primitives.noise import stage_loss
+from dppca_odp.primitives.sums import FULL_RANGE
 from dppca_odp.spaces import matrix_domain, rows_metric
 
 SHARE = Budget.of("1", "1e-5")
@@ -37,7 +38,7 @@ def test_with_plenty_of_budget_the_means_are_those_of_the_clamped_columns():
 def test_the_noise_of_a_column_is_proportional_to_its_range(d_in):
     answer = mean(500, 3, lower=[0, 0, -1], upper=[1, 10, 1], d_in=d_in)(np.zeros((500, 3)))
     expected = np.sqrt(3) * d_in * np.array([1.0, 10.0, 2.0]) / (500 * MU)
-    assert answer.noise_scales == pytest.approx(expected, rel=1e-9)
+    assert pytest.approx(expected, rel=1e-9) == answer.noise_scales
 
 
 def test_the_price_at_the_unit_is_just_below_the_share():
@@ -45,30 +46,64 @@ def test_the_price_at_the_unit_is_just_below_the_share():
     epsilon, delta = stage_loss(SHARE)
     assert epsilon * (1 - 1e-9) < measurement.map(4)[0] <= epsilon
     assert measurement.map(4)[1] == delta
-    assert measurement.map(0) == (0.0, 0.0)
+    assert (0.0, 0.0) == measurement.map(0)
 
 
-def test_a_column_without_range_is_its_limit_and_takes_no_noise():
+def test_a_column_without_range_is_its_bound_and_takes_no_noise():
     answer = mean(500, 2, lower=[3.0, 0.0], upper=[3.0, 1.0])(np.zeros((500, 2)))
-    assert answer.values[0] == 3.0
-    assert answer.noise_scales == pytest.approx([0.0, 1.0 / (500 * MU)], rel=1e-9)
+    assert 3.0 == answer.values[0]
+    assert pytest.approx([0.0, 1.0 / (500 * MU)], rel=1e-9) == answer.noise_scales
 
 
 def test_only_columns_without_range_cost_nothing():
     measurement = mean(500, 2, lower=3.0, upper=3.0)
-    assert measurement.map(1) == (0.0, 0.0)
+    assert (0.0, 0.0) == measurement.map(1)
     answer = measurement(np.zeros((500, 2)))
-    assert answer.values.tolist() == [3.0, 3.0]
-    assert answer.noise_scales.tolist() == [0.0, 0.0]
+    assert [3.0, 3.0] == answer.values.tolist()
+    assert [0.0, 0.0] == answer.noise_scales.tolist()
 
 
 def test_fewer_pairs_than_the_unit_holds_are_all_that_can_change():
     few = mean(2, 1, lower=0.0, upper=1.0, d_in=50)(np.zeros((2, 1)))
-    assert few.noise_scales == pytest.approx([1 / MU], rel=1e-9)
+    assert pytest.approx([1 / MU], rel=1e-9) == few.noise_scales
 
 
-def test_the_planned_mu_is_the_one_that_is_spent():
-    assert gaussian_mean_mu(SHARE, columns=3, d_in=2) == pytest.approx(MU, rel=1e-9)
+@pytest.mark.parametrize("d_in", [1, 2])
+def test_the_planned_stage_is_the_one_that_is_spent(d_in):
+    stage = mean_stage(SHARE, columns=3, d_in=d_in)
+    assert pytest.approx(MU, rel=1e-9) == stage.mu
+    assert float(stage.loss.mu) == stage.mu
+    answer = mean(500, 3, lower=0.0, upper=1.0, d_in=d_in)(np.zeros((500, 3)))
+    assert [stage.scale / (500 * FULL_RANGE)] * 3 == answer.noise_scales.tolist()
+
+
+def test_planned_steps_share_the_mu_by_their_root():
+    one, nine = (mean_stage(SHARE, columns=3, d_in=2, steps=steps) for steps in (1, 9))
+    assert pytest.approx(one.mu, rel=1e-12) == nine.mu
+    assert pytest.approx(3 * one.scale, rel=1e-12) == nine.scale
+
+
+@pytest.mark.parametrize("ranges", [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0] * 3])
+@pytest.mark.parametrize(
+    "share",
+    [
+        ("1", "1e-5"),
+        ("1e-9", "1e-3"),
+        ("1e-12", "0.5"),
+        ("1e-5", "1e-18"),
+        ("10", "1e-14"),
+        ("0.1", "0.9"),
+    ],
+    ids=str,
+)
+def test_the_map_is_at_most_the_lowered_share_whichever_columns_have_a_range(ranges, share):
+    budget = Budget.of(*share)
+    measurement = mean(500, 3, lower=[0.0] * 3, upper=ranges, share=budget, d_in=4)
+    epsilon, delta = measurement.map(4)
+    most_epsilon, most_delta = stage_loss(budget)
+    assert 0 <= epsilon <= most_epsilon
+    assert 0 <= delta <= most_delta
+    assert np.isfinite(measurement(np.ones((500, 3))).values).all()
 
 
 def test_a_share_without_delta_is_refused():
@@ -76,9 +111,11 @@ def test_a_share_without_delta_is_refused():
         mean(500, 2, lower=0.0, upper=1.0, share=Budget.of("1", "0"))
 
 
-def test_limits_are_checked_before_any_data():
-    with pytest.raises(ValueError, match="lower must not be above upper"):
+def test_bounds_are_checked_before_any_data():
+    with pytest.raises(ValueError, match="lower must not be above upper; got them crossed"):
         mean(500, 2, lower=2.0, upper=1.0)
+    with pytest.raises(ValueError, match=r"lower and upper must be within \+-1e\+200; got others"):
+        mean(500, 2, lower=0.0, upper=1.0001e200)
 
 
 def test_the_mean_chains():

@@ -7,14 +7,16 @@ import pytest
 from opendp.mod import OpenDPException
 
 from accountant import Budget
-from accountant.gaussian import gaussian_delta, gaussian_mu
+from accountant.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from dppca_odp.primitives.noise import (
     LEAST_SCALE,
-    gaussian_scale,
+    MARGIN,
+    ROUNDING,
+    gaussian_stage,
+    lowered,
     make_gaussian,
     make_gaussian_steps,
     stage_loss,
-    stage_mu,
     then_gaussian,
     then_gaussian_steps,
 )
@@ -64,6 +66,17 @@ def test_a_stage_costs_a_little_less_than_its_share(share):
         assert exact * (1 - Fraction(2, 10**12)) < Fraction(float_loss) < exact
 
 
+@pytest.mark.parametrize("amount", ["1", "1/3", "1e-300", "1e300", "0.1"])
+def test_an_amount_is_lowered_by_the_margin_and_then_to_a_float(amount):
+    exact = Fraction(amount)
+    assert Fraction(lowered(exact)) <= exact * (1 - MARGIN)
+    assert Fraction(math.nextafter(lowered(exact), math.inf)) > exact * (1 - MARGIN)
+
+
+def test_nothing_is_lowered_to_nothing():
+    assert 0.0 == lowered(Fraction(0))
+
+
 def test_three_thirds_of_a_delta_stay_below_it_in_floats():
     delta = Fraction("1e-6")
     _, third = stage_loss(Budget.of("1", delta / 3))
@@ -72,43 +85,77 @@ def test_three_thirds_of_a_delta_stay_below_it_in_floats():
 
 @pytest.mark.parametrize(("share", "mu"), MU.items())
 def test_the_mu_of_a_share_is_the_calibration_of_the_gaussian(share, mu):
-    found = stage_mu(Budget.of(*share), sensitivity=2.0**40, numbers=5)
-    assert found == pytest.approx(mu, rel=1e-9)
-    assert found < mu
+    stage = gaussian_stage(Budget.of(*share), sensitivity=2.0**40, numbers=5)
+    assert pytest.approx(mu, rel=1e-9) == stage.mu
+    assert stage.mu < mu
+    assert Fraction(stage.mu) == stage.loss.mu
+    assert stage_loss(Budget.of(*share))[1] == stage.delta
 
 
 def test_many_numbers_and_coarse_noise_leave_less_mu():
     share = Budget.of("1", "1e-18")
-    fine = stage_mu(share, sensitivity=2.0**40, numbers=1)
-    coarse = stage_mu(share, sensitivity=1.0, numbers=1)
-    many = stage_mu(share, sensitivity=1.0, numbers=10)
-    assert many < coarse < fine
+    fine = gaussian_stage(share, sensitivity=2.0**40, numbers=1)
+    coarse = gaussian_stage(share, sensitivity=1.0, numbers=1)
+    many = gaussian_stage(share, sensitivity=1.0, numbers=10)
+    assert many.mu < coarse.mu < fine.mu
+    assert many.loss.leak > coarse.loss.leak > fine.loss.leak > 0
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("sensitivity", [1.0, 2.0**32, 1e15])
+def test_the_leak_of_a_stage_is_that_of_all_its_numbers_at_its_scale(sensitivity, steps):
+    stage = gaussian_stage(Budget.of("1", "1e-5"), sensitivity=sensitivity, numbers=7, steps=steps)
+    assert 7 * steps * ROUNDING / Fraction(stage.scale) ** 2 == stage.loss.leak
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("share", MU)
+def test_the_price_of_a_stage_is_what_its_loss_says(share, steps):
+    stage = gaussian_stage(Budget.of(*share), sensitivity=2.0**32, numbers=1, steps=steps)
+    measurement = steps_of_a_sum(steps=steps, d_in=1, scale=stage.scale, delta=stage.delta)
+    epsilon = gaussian_epsilon(stage.loss.mu, stage.delta, leak=stage.loss.leak)
+    assert (pytest.approx(epsilon, rel=1e-12), stage.delta) == measurement.map(1)
+    assert measurement.map(1)[0] <= stage_loss(Budget.of(*share))[0]
+
+
+KEEP = "a Gaussian stage must have a share that noise on 64-bit integers can keep; got"
 
 
 @pytest.mark.parametrize("share", [("0", "1e-6"), ("1", "0")])
 def test_a_gaussian_stage_without_epsilon_or_delta_is_refused(share):
     with pytest.raises(ValueError, match="a Gaussian stage must have epsilon and delta; got"):
-        stage_mu(Budget.of(*share), sensitivity=1.0, numbers=1)
+        gaussian_stage(Budget.of(*share), sensitivity=1.0, numbers=1)
 
 
 def test_a_share_too_large_for_coarse_integers_is_refused():
-    with pytest.raises(ValueError, match="leak must be at most"):
-        stage_mu(Budget.of("100", "1e-6"), sensitivity=1.0, numbers=1)
+    expected = f"^{KEEP} epsilon 100 and"
+    with pytest.raises(ValueError, match=expected) as caught:
+        gaussian_stage(Budget.of("100", "1e-6"), sensitivity=1.0, numbers=1)
+    assert str(caught.value).endswith("Ask for less epsilon or more delta.")
 
 
-def test_the_scale_is_the_sensitivity_over_mu():
-    assert gaussian_scale(2.0**40, 0.5) == 2.0**41
+@pytest.mark.parametrize("sensitivity", [2.0**32, 1e17])
+def test_a_share_too_small_for_any_noise_is_refused(sensitivity):
+    with pytest.raises(ValueError, match=KEEP):
+        gaussian_stage(Budget.of("1e-300", "1e-300"), sensitivity=sensitivity, numbers=1)
+
+
+def test_a_share_that_floats_cannot_keep_is_refused():
+    expected = "a Gaussian stage must keep its share in floating point; got .* Ask for more."
+    with pytest.raises(ValueError, match=expected):
+        gaussian_stage(Budget.of("1e-100", "1e-100"), sensitivity=2.0**32, numbers=1)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 9, 10])
 def test_steps_share_mu_by_their_root_rounded_to_more_noise(steps):
-    scale = Fraction(gaussian_scale(2.0**40, 0.3, steps=steps))
-    exact_square = steps * Fraction(2) ** 80 / Fraction(0.3) ** 2
-    assert exact_square <= scale**2 <= exact_square * (1 + Fraction(1, 10**14))
+    stage = gaussian_stage(Budget.of("1", "1e-5"), sensitivity=2.0**40, numbers=1, steps=steps)
+    exact_square = steps * Fraction(2) ** 80 / stage.loss.mu**2
+    assert exact_square <= Fraction(stage.scale) ** 2 <= exact_square * (1 + Fraction(1, 10**14))
 
 
 def test_the_scale_is_never_below_the_least():
-    assert gaussian_scale(1.0, 100.0) == LEAST_SCALE == 2**30
+    stage = gaussian_stage(Budget.of("1", "1e-5"), sensitivity=1.0, numbers=1)
+    assert LEAST_SCALE == 2**30 == stage.scale
 
 
 @pytest.mark.parametrize(("at", "epsilon"), EPSILON.items())
@@ -120,7 +167,7 @@ def test_the_price_of_a_gaussian_is_that_of_its_mu(at, epsilon):
 
 
 def test_nothing_changed_costs_nothing():
-    assert gaussian().map(0.0) == (0.0, 0.0)
+    assert (0.0, 0.0) == gaussian().map(0.0)
 
 
 def test_the_price_is_never_below_gaussian_differential_privacy():
@@ -149,17 +196,25 @@ def test_sums_at_the_end_of_64_bits_are_answered():
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, 2.0**30 - 1, math.inf, math.nan])
 def test_a_scale_below_the_least_is_refused(scale):
-    with pytest.raises(ValueError, match="scale must be at least 2\\^30 integer units; got"):
+    with pytest.raises(
+        ValueError, match=f"^scale must be at least 2\\^30 integer units; got {scale}. Count"
+    ):
         gaussian(scale=scale)
-    with pytest.raises(ValueError, match="scale must be at least 2\\^30 integer units; got"):
+    with pytest.raises(
+        ValueError, match=f"^scale must be at least 2\\^30 integer units; got {scale}. Count"
+    ):
         steps_of_a_sum(scale=scale)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-6, 2.0, math.nan])
 def test_a_delta_outside_0_to_1_is_refused(delta):
-    with pytest.raises(ValueError, match="delta must be between 0 and 1, exclusive; got"):
+    with pytest.raises(
+        ValueError, match=rf"^delta must be in \(0, 1\); got {delta}\. Use a small one"
+    ):
         gaussian(delta=delta)
-    with pytest.raises(ValueError, match="delta must be between 0 and 1, exclusive; got"):
+    with pytest.raises(
+        ValueError, match=rf"^delta must be in \(0, 1\); got {delta}\. Use a small one"
+    ):
         steps_of_a_sum(delta=delta)
 
 
@@ -174,7 +229,10 @@ def test_a_delta_outside_0_to_1_is_refused(delta):
     ids=["size unknown", "32 bits", "floats", "a matrix"],
 )
 def test_a_domain_other_than_sized_64_bit_integers_is_refused(domain):
-    with pytest.raises(ValueError, match="input_domain must be vectors of i64 of a fixed size"):
+    with pytest.raises(
+        ValueError,
+        match=r"^input_domain must be vectors of i64 of a fixed size; got .* Use integers_domain",
+    ):
         make_gaussian(domain, integers_metric(), scale=SCALE, delta=1e-6)
 
 
@@ -194,24 +252,22 @@ def test_steps_compose_to_the_root_of_their_number():
     four = steps_of_a_sum(steps=4, d_in=2)
     one = gaussian(size=4)
     for d_in in (1, 2):
-        assert four.map(d_in) == (pytest.approx(one.map(4.0 * 2**32)[0], rel=1e-9), 1e-6)
+        assert (pytest.approx(one.map(4.0 * 2**32)[0], rel=1e-9), 1e-6) == four.map(d_in)
 
 
 def test_steps_are_calibrated_to_the_whole_share():
     share = Budget.of("1", "1e-5")
-    mu = stage_mu(share, sensitivity=2.0**32, numbers=1, steps=7)
+    stage = gaussian_stage(share, sensitivity=2.0**32, numbers=1, steps=7)
     epsilon, delta = stage_loss(share)
-    measurement = steps_of_a_sum(
-        steps=7, d_in=1, scale=gaussian_scale(2.0**32, mu, steps=7), delta=delta
-    )
+    measurement = steps_of_a_sum(steps=7, d_in=1, scale=stage.scale, delta=delta)
     found = measurement.map(1)
     assert epsilon * (1 - 1e-9) < found[0] <= epsilon
     assert found[1] == delta
-    assert mu == pytest.approx(gaussian_mu(1, Fraction("1e-5")), rel=1e-9)
+    assert pytest.approx(gaussian_mu(1, Fraction("1e-5")), rel=1e-9) == stage.mu
 
 
 def test_nothing_changed_costs_nothing_in_steps():
-    assert steps_of_a_sum().map(0) == (0.0, 0.0)
+    assert (0.0, 0.0) == steps_of_a_sum().map(0)
 
 
 def test_more_changed_rows_than_declared_have_no_price():
@@ -238,8 +294,8 @@ def test_each_step_sees_the_answers_before_it():
         next_sum=next_sum,
     )
     answers = measurement(np.ones((50, 1)))
-    assert seen == [0, 1, 2]
-    assert [answer[0] / 2**32 for answer in answers] == pytest.approx([50, 50, 50], abs=5)
+    assert [0, 1, 2] == seen
+    assert pytest.approx([50, 50, 50], abs=5) == [answer[0] / 2**32 for answer in answers]
 
 
 def test_a_step_more_sensitive_than_declared_is_stopped():
@@ -250,7 +306,9 @@ def test_a_step_more_sensitive_than_declared_is_stopped():
 
 @pytest.mark.parametrize("steps", [0, -1])
 def test_fewer_than_one_step_is_refused(steps):
-    with pytest.raises(ValueError, match=f"steps must be at least 1; got {steps}"):
+    with pytest.raises(
+        ValueError, match=f"^steps must be at least 1; got {steps}. Take one step.$"
+    ):
         steps_of_a_sum(steps=steps)
 
 

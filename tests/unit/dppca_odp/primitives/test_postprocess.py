@@ -15,32 +15,32 @@ PROPORTIONS = [5 / 11, 5 / 33, 5 / 33, 5 / 33, 1 / 11]
 
 
 def test_a_negative_variance_becomes_zero():
-    assert nonnegative(RAW).tolist() == NONNEGATIVE
+    assert NONNEGATIVE == nonnegative(RAW).tolist()
 
 
 def test_the_nearest_nonincreasing_sequence_pools_what_rises():
-    assert nonincreasing(NONNEGATIVE) == pytest.approx(NONINCREASING, rel=1e-12)
+    assert pytest.approx(NONINCREASING, rel=1e-12) == nonincreasing(NONNEGATIVE)
 
 
 def test_a_sequence_that_falls_already_is_kept():
-    assert nonincreasing([4.0, 4.0, 1.0, 0.0]).tolist() == [4.0, 4.0, 1.0, 0.0]
+    assert [4.0, 4.0, 1.0, 0.0] == nonincreasing([4.0, 4.0, 1.0, 0.0]).tolist()
 
 
 def test_pooling_keeps_the_sum():
     values = np.random.default_rng(3).exponential(size=9)
-    assert nonincreasing(values).sum() == pytest.approx(values.sum(), rel=1e-12)
+    assert pytest.approx(values.sum(), rel=1e-12) == nonincreasing(values).sum()
 
 
 def test_proportions_are_shares_of_the_reported_sum():
-    assert proportions_of_variance(NONINCREASING) == pytest.approx(PROPORTIONS, rel=1e-12)
+    assert pytest.approx(PROPORTIONS, rel=1e-12) == proportions_of_variance(NONINCREASING)
 
 
 def test_proportions_of_nothing_are_zero():
-    assert proportions_of_variance([0.0, 0.0]).tolist() == [0.0, 0.0]
+    assert [0.0, 0.0] == proportions_of_variance([0.0, 0.0]).tolist()
 
 
 def test_one_component_has_the_whole_variance():
-    assert proportions_of_variance(nonincreasing(nonnegative([0.25]))).tolist() == [1.0]
+    assert [1.0] == proportions_of_variance(nonincreasing(nonnegative([0.25]))).tolist()
 
 
 def test_the_input_is_left_as_it_was():
@@ -48,4 +48,4 @@ def test_the_input_is_left_as_it_was():
     nonnegative(values)
     nonincreasing(values)
     proportions_of_variance(values)
-    assert values.tolist() == RAW
+    assert RAW == values.tolist()

@@ -3,14 +3,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from opendp.mod import OpenDPException
 
 from dppca_odp.primitives.sums import (
-    BLOCK_ROWS,
+    BLOCK_PAIRS,
     FULL_RANGE,
     MOST_VALUES,
+    bounds,
     decode_means,
     decode_noise,
-    limits,
     make_clamped_sum,
     sum_sensitivity,
     then_clamped_sum,
@@ -25,12 +26,12 @@ def clamped_sum(rows, columns, *, lower, upper):
 def test_values_become_integers_between_nothing_and_the_full_range():
     total = clamped_sum(5, 1, lower=2.0, upper=4.0)
     values = np.array([[1.0], [2.0], [3.0], [4.0], [9.0]])
-    assert total(values) == [0 + 0 + FULL_RANGE // 2 + FULL_RANGE + FULL_RANGE]
+    assert [0 + 0 + FULL_RANGE // 2 + FULL_RANGE + FULL_RANGE] == total(values)
 
 
 def test_each_column_has_its_own_limits():
     total = clamped_sum(1, 3, lower=[0.0, -1.0, 5.0], upper=[4.0, 1.0, 6.0])
-    assert total(np.array([[1.0, 0.0, 5.5]])) == [FULL_RANGE // 4, FULL_RANGE // 2, FULL_RANGE // 2]
+    assert [FULL_RANGE // 4, FULL_RANGE // 2, FULL_RANGE // 2] == total(np.array([[1.0, 0.0, 5.5]]))
 
 
 def test_means_are_read_back_in_data_units():
@@ -38,18 +39,18 @@ def test_means_are_read_back_in_data_units():
     lower, upper = [-3.0, -1.0], [3.0, 1.0]
     sums = clamped_sum(1001, 2, lower=lower, upper=upper)(values)
     means = decode_means(sums, lower=lower, upper=upper, pairs=1001)
-    assert means == pytest.approx(np.clip(values, lower, upper).mean(axis=0), abs=2**-31)
+    assert pytest.approx(np.clip(values, lower, upper).mean(axis=0), abs=2**-31) == means
 
 
 def test_the_order_of_rows_does_not_matter_at_all():
-    rows = BLOCK_ROWS + 11
+    rows = BLOCK_PAIRS + 11
     values = np.random.default_rng(5).normal(size=(rows, 1))
     total = clamped_sum(rows, 1, lower=-1.0, upper=1.0)
     assert total(values) == total(values[::-1]) == total(np.sort(values, axis=0))
 
 
 def test_blocks_are_all_added():
-    rows = 2 * BLOCK_ROWS + 1
+    rows = 2 * BLOCK_PAIRS + 1
     total = clamped_sum(rows, 1, lower=0.0, upper=1.0)
     assert total(np.ones((rows, 1))) == [rows * FULL_RANGE]
 
@@ -57,29 +58,42 @@ def test_blocks_are_all_added():
 def test_a_column_without_range_takes_no_part():
     total = clamped_sum(2, 2, lower=[3.0, 0.0], upper=[3.0, 1.0])
     sums = total(np.array([[9.0, 1.0], [-9.0, 1.0]]))
-    assert sums == [0, 2 * FULL_RANGE]
-    assert total.map(1) == FULL_RANGE
-    assert decode_means(sums, lower=[3.0, 0.0], upper=[3.0, 1.0], pairs=2).tolist() == [3.0, 1.0]
+    assert [0, 2 * FULL_RANGE] == sums
+    assert FULL_RANGE == total.map(1)
+    assert [3.0, 1.0] == decode_means(sums, lower=[3.0, 0.0], upper=[3.0, 1.0], pairs=2).tolist()
 
 
 def test_no_column_with_a_range_has_no_sensitivity():
-    assert clamped_sum(2, 2, lower=1.0, upper=1.0).map(2) == 0.0
+    assert 0.0 == clamped_sum(2, 2, lower=1.0, upper=1.0).map(2)
 
 
 def test_every_float_is_answered():
     total = clamped_sum(5, 1, lower=0.0, upper=1.0)
     values = np.array([[np.nan], [np.inf], [-np.inf], [1e308], [-1e308]])
-    assert total(values) == [2 * FULL_RANGE]
+    assert [2 * FULL_RANGE] == total(values)
 
 
-def test_limits_far_apart_do_not_overflow():
-    total = clamped_sum(2, 1, lower=-8e307, upper=8e307)
-    assert total(np.array([[1e308], [0.0]])) == [FULL_RANGE + FULL_RANGE // 2]
+def test_bounds_far_apart_do_not_overflow():
+    total = clamped_sum(2, 1, lower=-1e200, upper=1e200)
+    assert [FULL_RANGE + FULL_RANGE // 2] == total(np.array([[1e308], [0.0]]))
+
+
+@pytest.mark.parametrize("total", [-(2**63), 0, 2**63 - 1])
+def test_a_mean_between_the_widest_bounds_is_finite_whatever_the_noise(total):
+    means = decode_means([total], lower=-1e200, upper=1e200, pairs=1)
+    assert np.isfinite(means).all()
+
+
+def test_a_table_of_another_shape_is_refused_without_its_values():
+    expected = r"the matrix must be 5 by 1; got shape \(4, 1\)"
+    with pytest.raises(OpenDPException, match=expected) as caught:
+        clamped_sum(5, 1, lower=0.0, upper=1.0)(np.full((4, 1), 31337.25))
+    assert "31337" not in str(caught.value)
 
 
 def test_the_sensitivity_is_the_root_of_the_columns_times_the_full_range():
     total = clamped_sum(100, 4, lower=0.0, upper=1.0)
-    assert [total.map(d) for d in (0, 1, 7)] == [0.0, 2 * FULL_RANGE, 14 * FULL_RANGE]
+    assert [0.0, 2 * FULL_RANGE, 14 * FULL_RANGE] == [total.map(d) for d in (0, 1, 7)]
 
 
 def test_no_more_rows_can_change_than_there_are():
@@ -97,7 +111,7 @@ def test_the_sensitivity_is_never_below_the_exact_root_and_at_most_a_hair_above(
 
 def test_the_noise_is_read_back_in_data_units():
     noise = decode_noise(2.0**33, lower=0.0, upper=[1.0, 10.0], pairs=4, columns=2)
-    assert noise.tolist() == [0.5, 5.0]
+    assert [0.5, 5.0] == noise.tolist()
 
 
 @pytest.mark.parametrize("rows", [MOST_VALUES, MOST_VALUES + 1])
@@ -114,25 +128,40 @@ def test_the_largest_sum_that_is_accepted_fits_64_bits():
 @pytest.mark.parametrize(
     ("lower", "upper"), [([0.0, 0.0], 1.0), (0.0, [1.0, 2.0]), ([[0.0]], [1.0, 2.0, 3.0, 4.0])]
 )
-def test_limits_of_another_number_than_columns_are_refused(lower, upper):
-    with pytest.raises(ValueError, match="lower and upper must be one number, or one for each of"):
-        limits(lower, upper, 3)
+def test_bounds_of_another_number_than_columns_are_refused(lower, upper):
+    with pytest.raises(
+        ValueError,
+        match=r"^lower and upper must be one number, or one for each of 3 columns; got shapes \(",
+    ):
+        bounds(lower, upper, 3)
 
 
 @pytest.mark.parametrize(
     ("lower", "upper"),
-    [(0.0, math.inf), (-math.inf, 0.0), (math.nan, 1.0), (-1e308, 1e308)],
+    [
+        (0.0, math.inf),
+        (-math.inf, 0.0),
+        (math.nan, 1.0),
+        (0.0, math.nan),
+        (-1e308, 1e308),
+        (0.0, 1.0000001e200),
+        (-1.0000001e200, 0.0),
+    ],
 )
-def test_limits_that_are_not_finite_are_refused(lower, upper):
-    with pytest.raises(ValueError, match="lower and upper must be finite, and so must their diff"):
-        limits(lower, upper, 1)
+def test_bounds_beyond_the_largest_are_refused(lower, upper):
+    with pytest.raises(
+        ValueError, match=r"^lower and upper must be within \+-1e\+200; got others\. Bring"
+    ):
+        bounds(lower, upper, 1)
 
 
-def test_limits_out_of_order_are_refused():
-    with pytest.raises(ValueError, match="lower must not be above upper"):
-        limits([0.0, 2.0], [1.0, 1.0], 2)
+def test_bounds_out_of_order_are_refused():
+    with pytest.raises(
+        ValueError, match=r"^lower must not be above upper; got them crossed\. Swap them\.$"
+    ):
+        bounds([0.0, 2.0], [1.0, 1.0], 2)
 
 
 def test_the_sum_chains():
     space = matrix_domain(9, 1), rows_metric()
-    assert (space >> then_clamped_sum(lower=0.0, upper=2.0))(np.ones((9, 1))) == [9 * 2**31]
+    assert [9 * 2**31] == (space >> then_clamped_sum(lower=0.0, upper=2.0))(np.ones((9, 1)))
