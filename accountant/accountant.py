@@ -90,7 +90,7 @@ class Accountant:
                 raise GrantConflict(
                     f"grant must keep its terms; got {budget} for {unit}, {table or 'any table'}, "
                     f"where {data_set!r} has {standing.budget} for {standing.unit}, "
-                    f"{standing.table or 'any table'}. Use those terms, or another data set name."
+                    f"{standing.table or 'any table'}. Use those terms."
                 )
         return cls(ledger, data_set=data_set)
 
@@ -142,22 +142,32 @@ class Accountant:
         return newest_release(attempts_under(self._book(), key, plan_hash))
 
     def authorize(
-        self, charge: Charge, *, rows: int, columns: Iterable[str], fresh: bool = False
+        self,
+        charge: Charge,
+        *,
+        rows: int,
+        columns: Iterable[str],
+        table_columns: Iterable[str] = (),
+        fresh: bool = False,
     ) -> Authorization | StoredRelease:
         """Refuse, hand back the stored release, or charge; all on disk before this returns.
+
+        `columns` are those the release reads: some of those on record, in any order. The first
+        charge records `table_columns`, all that the table has, if the grant left them out.
 
         `fresh` pays again for a new release. So does a charge that left no release.
         """
         check_key(charge.release_key)
         require_spendable(charge.budget)
-        table = _table(rows, columns)
+        read = _table(rows, columns)
+        table = _table(rows, dict.fromkeys((*table_columns, *read.columns)))
         charge = charge.model_copy(update={"actor": charge.actor or _user()})
         refused: AccountantError
         with self.ledger.transaction() as transaction:
             book = transaction.book(self.data_set)
             _match_unit(book, charge.unit)
             try:
-                _match_table(book, table)
+                _match_table(book, read)
                 attempts = attempts_under(book, charge.release_key, charge.plan_hash)
                 stored = newest_release(attempts)
                 if stored and not fresh:
@@ -190,9 +200,10 @@ class Accountant:
             self._reject(transaction, reason)
 
     def _book(self) -> Book:
-        book = self.ledger.audit().books.get(self.data_set)
+        books = self.ledger.audit().books
+        book = books.get(self.data_set)
         if book is None:
-            raise _no_grant(self.ledger.path, self.data_set)
+            raise _no_grant(self.ledger.path, self.data_set, books)
         return book
 
     def _charge(self, transaction: Transaction, charge: Charge, table: TableFacts) -> Authorization:
@@ -232,13 +243,13 @@ def _match_unit(book: Book, unit: PrivacyUnit) -> None:
         )
 
 
-def _match_table(book: Book, table: TableFacts) -> None:
-    if book.table is None or book.table == table:
-        return
-    raise TableMismatch(
-        f"table must be the one on record, {book.table}; got {table}. "
-        "Use that table, or ask for a grant under another data set name."
-    )
+def _match_table(book: Book, read: TableFacts) -> None:
+    """The rows on record, and columns among those on record, in any order."""
+    record = book.table
+    if record and (read.rows != record.rows or not set(read.columns) <= set(record.columns)):
+        raise TableMismatch(
+            f"table must be the one on record, {record}; got {read}. Use that table."
+        )
 
 
 def _table(rows: int, columns: Iterable[str]) -> TableFacts:
@@ -246,9 +257,11 @@ def _table(rows: int, columns: Iterable[str]) -> TableFacts:
         return TableFacts(rows=rows, columns=tuple(columns))
 
 
-def _no_grant(path: Path, data_set: str) -> NoGrant:
+def _no_grant(path: Path, data_set: str, granted: Iterable[str] = ()) -> NoGrant:
+    others = ", ".join(repr(name) for name in granted)
     return NoGrant(
-        f"data set must have a grant in {path}; got {data_set!r}, which has none. Type: "
+        f"data set must have a grant in {path}; got {data_set!r}, which has none"
+        f"{f' (it grants {others})' if others else ''}. The privacy officer types: "
         f"accountant grant {shlex.quote(str(path))} --dataset {shlex.quote(data_set)} "
         "--epsilon E --delta D --rows-per-person C"
     )

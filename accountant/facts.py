@@ -11,11 +11,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from accountant.errors import InvalidValue
 
+LONGEST_SHOWN = 60
+
 
 class Fact(BaseModel):
     """A frozen model that refuses fields it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 @contextmanager
@@ -29,7 +31,9 @@ def in_one_line() -> Iterator[None]:
 
 def first_problem(error: ValidationError) -> str:
     """The first problem of a model in one line, with where it is."""
-    problem = error.errors(include_url=False)[0]
+    problems = error.errors(include_url=False)
+    misspelt = [problem for problem in problems if problem["type"] == "extra_forbidden"]
+    problem = (misspelt or problems)[0]
     kind, text = problem["type"], problem["msg"]
     path = [str(part) for part in problem["loc"]]
     where = ".".join(part for part in path if part.isidentifier() or part.isdigit()) or "the value"
@@ -42,10 +46,14 @@ def first_problem(error: ValidationError) -> str:
         return f"{where} must not be there; got an unknown key. Check its spelling."
     if kind == "missing":
         return f"{where} must be given; got nothing. Add it."
-    return (
-        f"{where} must {text.removeprefix('Input should ')}; got {problem['input']!r}. "
-        "Change that value."
-    )
+    if kind == "union_tag_invalid":
+        known, got = problem["ctx"]["expected_tags"], problem["ctx"]["tag"]
+        return f"{where} must be of kind {known}; got {got!r}. Choose one."
+    if text.startswith("Input should "):
+        got = repr(problem["input"])
+        shown = got if len(got) <= LONGEST_SHOWN else f"{got[:LONGEST_SHOWN]}..."
+        return f"{where} must {text.removeprefix('Input should ')}; got {shown}. Change that value."
+    return f"{where} must be valid; got another thing: {text}. Change it."
 
 
 def check_words(value: str, name: str) -> str:
@@ -68,6 +76,14 @@ def check_name(value: str, name: str) -> str:
             f"characters; got {value!r}. Retype it."
         )
     return check_words(value, name)
+
+
+def is_name(value: str) -> bool:
+    """Whether the value could be a name."""
+    try:
+        return bool(check_name(value, "name"))
+    except InvalidValue:
+        return False
 
 
 def _words(value: str, info: ValidationInfo) -> str:

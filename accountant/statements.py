@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterator
 
@@ -23,6 +24,12 @@ PUBLIC = (
 TRUST = (
     "Trusted: the holder of the table and of this ledger. The guarantee covers what is released "
     "through this ledger and nothing else."
+)
+
+
+STARTED = (
+    "started: the measurement was begun and no release is stored; it may have looked at the table, "
+    "so its charge stays."
 )
 
 
@@ -144,8 +151,10 @@ class Statement(Fact):
         yield Text(f"Granted {_when(self.granted_at, self.granted_by, self.purpose)}\n")
         yield self._balance()
         if self.releases:
-            yield Text("\nRELEASES")
+            yield Text("\nRELEASES, by number of the entry")
             yield self._release_table()
+            if any(line.state == "started" for line in self.releases):
+                yield Text(STARTED)
         for heading, lines in (("REFUSED", self._refused()), ("UNUSABLE DATA", self._rejected())):
             if lines:
                 yield Text("\n".join(("", heading, *lines)))
@@ -212,10 +221,11 @@ def _release(attempt: Attempt) -> ReleaseLine:
 
 def _guarantee(granted: Budget, unit: PrivacyUnit) -> str:
     rows = "1 row" if unit.rows_per_person == 1 else f"{unit.rows_per_person} rows"
+    factor = math.exp(min(float(granted.epsilon), 700.0))
     return (
         f"Guarantee: if the rows of any one person (at most {rows}) were replaced by others, the "
         "probability of any result of all releases together would change by at most a factor of "
-        f"e^{show_up(granted.epsilon)} plus {show_delta_up(granted.delta)}."
+        f"e^{show_up(granted.epsilon)} (about {factor:.3g}) plus {show_delta_up(granted.delta)}."
     )
 
 

@@ -26,6 +26,7 @@ from dppca_odp.eigenvalues.scree import Scree, make_scree, then_scree
 from dppca_odp.errors import (
     DppcaError,
     InvalidPlan,
+    InvalidRelease,
     LossExceedsCharge,
     ReleaseFailed,
     UnusableTable,

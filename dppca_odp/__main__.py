@@ -159,7 +159,11 @@ def exit_status() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        leave(NAME, INTERRUPTED, "interrupted; the ledger is complete.")
+        leave(
+            NAME,
+            INTERRUPTED,
+            "interrupted. A release that had begun is stored: run again to get it at no cost.",
+        )
     except (BudgetExceeded, NoGrant) as error:
         leave(NAME, 3, str(error))
     except (UnusableTable, TableMismatch) as error:

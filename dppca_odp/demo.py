@@ -135,7 +135,8 @@ def run_demo(out: Path, console: Console) -> None:
     console.print(accountant.statement().render(console.width), markup=False, highlight=False)
     plot_budget(accountant.statement()).savefig(out / "budget.png")
     console.print(
-        f"In {out}: release.json, pictures, ledger.db. Check it: accountant verify {ledger}"
+        f"In {out}: the table, release.json, its pictures, budget.png and the ledger. "
+        f"Check it: accountant verify {ledger}"
     )
 
 

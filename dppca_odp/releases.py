@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from dppca_odp.plots.display import Gallery
 
 LOADINGS_ACROSS = 5
+NOISE_ONLY = (
+    "noise (sd) is that of the privacy noise alone: neither sampling error nor what clipping or "
+    "winsorizing takes away from the tail."
+)
 
 
 class ReleasedDirections(Fact):
@@ -156,6 +160,11 @@ class Release(Fact):
         directions = [r for r in self.results if isinstance(r, ReleasedDirections)]
         loadings = [table for result in directions for table in _loadings(result, self.columns)]
         notes = [Text(f"note: {warning}", style="dim") for warning in self.warnings]
+        if self.screes:
+            notes.insert(0, Text(NOISE_ONLY, style="dim"))
+        if self.from_ledger:
+            paid = f"From the ledger, measured {self.time:%Y-%m-%d %H:%M} UTC; nothing was charged."
+            notes.append(Text(paid))
         return Group(*([table] if self.screes else []), *loadings, *notes)
 
     def __str__(self) -> str:

@@ -52,6 +52,7 @@ def charge_and_release(
     columns: tuple[str, ...],
     fresh: bool,
     record: Callable[[Any, str], Release],
+    table_columns: tuple[str, ...] = (),
 ) -> Release:
     """Charge, measure and store; or return what is stored under the key, at no cost.
 
@@ -63,7 +64,13 @@ def charge_and_release(
         ReleaseFailed: it was not measured or not stored; the charge stays.
     """
     with interrupts_deferred():
-        authorization = accountant.authorize(charge, rows=len(table), columns=columns, fresh=fresh)
+        authorization = accountant.authorize(
+            charge,
+            rows=len(table),
+            columns=columns,
+            table_columns=table_columns,
+            fresh=fresh,
+        )
         if isinstance(authorization, StoredRelease):
             return from_ledger(authorization)
         key = authorization.release_key

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from accountant.facts import is_name
 from dppca_odp.columns import Column, Label
 from dppca_odp.errors import UnusableTable
 from dppca_odp.values import Floats
@@ -60,6 +61,20 @@ def load_table(source: Any, columns: Sequence[Column], labels: Sequence[Label] =
     if not labels:
         return matrix
     return np.column_stack([matrix, *(_codes(series[label.name], label) for label in labels)])
+
+
+def column_names(source: Any) -> tuple[str, ...]:
+    """All columns of a file or data frame that a plan could name; none of a matrix."""
+    if isinstance(source, str | Path):
+        if Path(source).suffix == ".parquet":
+            names = list(_quietly(lambda: pl.read_parquet_schema(source)))
+        else:
+            names = _quietly(lambda: pl.read_csv(source, n_rows=0, infer_schema=False)).columns
+    elif isinstance(source, pl.LazyFrame):
+        names = list(_quietly(source.collect_schema, NO_MATRIX))
+    else:
+        names = [str(name) for name in getattr(source, "columns", ())]
+    return tuple(name for name in names if is_name(name))
 
 
 def prepare(table: npt.ArrayLike, columns: Sequence[Column]) -> Floats:
@@ -115,8 +130,10 @@ def _read_csv(file: Path, measured: list[str], labels: list[str]) -> pl.DataFram
     _check_names(measured + labels, header.columns)
 
     def read(kind: type[pl.DataType]) -> pl.DataFrame:
-        kinds = dict.fromkeys(measured, kind) | dict.fromkeys(labels, pl.String)
-        return _quietly(lambda: pl.read_csv(file, columns=list(kinds), schema_overrides=kinds))
+        kinds = dict.fromkeys(measured, kind)
+        # all columns are read: of a few, polars would not notice lines with too many fields
+        frame = _quietly(lambda: pl.read_csv(file, schema_overrides=kinds, infer_schema=False))
+        return frame.select(measured + labels)
 
     try:
         frame = read(pl.Float64)
@@ -193,6 +210,7 @@ def _check_names(names: Sequence[str], present: Sequence[str]) -> None:
         raise UnusableTable(
             f"the table must name each column once; got {', '.join(twice)} twice. Rename one."
         )
+    # what is present is not told: without a line of names it would be the first row
     absent = [name for name in names if name not in present]
     if absent:
         raise UnusableTable(

@@ -247,8 +247,8 @@ def make_huber(
 def _warnings(scales: list[float], method: Huber) -> tuple[str, ...]:
     ends = (2.0**method.lowest_scale, 2.0**method.highest_scale)
     return tuple(
-        f"component {number}: the scale is at an end of its public range ({scale:.6g}). "
-        "Widen lowest_scale and highest_scale."
+        f"component {number}: the scale is at an end of its public range ({scale:.6g}): "
+        "the range is too narrow, or the budget too small to find the scale."
         for number, scale in enumerate(scales, start=1)
         if scale in ends
     )

@@ -29,7 +29,7 @@ def plot_scores(release: Release, name: str) -> Picture:
     scores = _scores(release, name)
     groups = len(scores.groups)
     if groups == 1:
-        figure = new_figure(5.6, 5.4, _title(release, scores), cost_caption(release))
+        figure = new_figure(5.6, 5.6, _title(release, scores), _caption(release, scores))
         axes = figure.subplots()
         image = _histogram(axes, scores, np.array(scores.mass[0]), _highest(scores))
         _label(axes, release, scores)
@@ -38,7 +38,7 @@ def plot_scores(release: Release, name: str) -> Picture:
     across = 2 if groups + 1 == 4 else min(groups + 1, PANELS_ACROSS)
     down = -(-(groups + 1) // across)
     figure = new_figure(
-        2.9 * across + 0.8, 2.9 * down + 0.9, _title(release, scores), cost_caption(release)
+        2.9 * across + 0.8, 2.9 * down + 0.9, _title(release, scores), _caption(release, scores)
     )
     grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
     panels = grid.ravel()
@@ -69,7 +69,7 @@ def plot_points(release: Release, name: str, number: int = 1000, *, seed: int = 
     """
     scores = _scores(release, name)
     title = f"Synthetic points, drawn from the private scores of {release.data_set}"
-    figure = new_figure(5.6, 5.4, title, cost_caption(release))
+    figure = new_figure(5.6, 5.6, title, _caption(release, scores))
     axes = figure.subplots()
     for position, group in enumerate(scores.groups):
         points = sample_points(scores, number, seed=seed + position, group=group)
@@ -84,7 +84,7 @@ def plot_points(release: Release, name: str, number: int = 1000, *, seed: int = 
     _square(axes, scores)
     _label(axes, release, scores)
     if len(scores.groups) > 1:
-        axes.legend(frameon=False, fontsize=8, markerscale=2)
+        axes.legend(framealpha=0.8, edgecolor="none", fontsize=8, markerscale=2)
     return figure
 
 
@@ -153,6 +153,15 @@ def _highest(scores: ReleasedScores) -> float:
 
 def _title(release: Release, scores: ReleasedScores) -> str:
     return f"Private scores of {release.data_set}, {scores.histogram} histogram"
+
+
+def _caption(release: Release, scores: ReleasedScores) -> str:
+    """The noise of a cell, then the cost."""
+    if scores.threshold is None:
+        noise = f"noise of {scores.noise_scale:.3g} rows (sd) in every cell"
+    else:
+        noise = f"cells below about {scores.threshold} rows are left out"
+    return f"{noise}; {cost_caption(release)}"
 
 
 def _scores(release: Release, name: str) -> ReleasedScores:

@@ -48,7 +48,7 @@ def _eigenvalues(axes: Axes, screes: tuple[ReleasedScree, ...]) -> None:
             label=plain(scree.name),
         )
     axes.set(xlabel="component", ylabel="variance along the component")
-    axes.set_title("scree, with two standard deviations of noise", fontsize=9)
+    axes.set_title("scree; bars: privacy noise alone, two standard deviations", fontsize=9)
     axes.set_ylim(bottom=0)
     _component_ticks(axes, screes)
     if len(screes) > 1:

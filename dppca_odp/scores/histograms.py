@@ -9,13 +9,13 @@ the share allows.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from accountant.amounts import float_above, root_above
 from accountant.facts import Fact
@@ -30,6 +30,8 @@ Bins = Annotated[int, Field(ge=1, le=4096)]
 #: One row, in the units of the additive histogram: Gaussian noise wants at least 2^30.
 ROW = 2**30
 BLOCK_ROWS = 65536
+#: Noise on more cells would take minutes, and show nothing else.
+MOST_CELLS = 1_000_000
 #: No table has more rows.
 LARGEST_THRESHOLD = 2**40
 
@@ -42,6 +44,15 @@ class Cells(Fact):
     """Along x and along y."""
     groups: Annotated[int, Field(ge=1)] = 1
     """Declared levels and the rest group; 1 for all rows together."""
+
+    @model_validator(mode="after")
+    def _cells_are_few_enough(self) -> Self:
+        if self.number > MOST_CELLS:
+            raise ValueError(
+                f"bins and groups must make at most {MOST_CELLS} cells; got {self.number}. "
+                "Use fewer bins."
+            )
+        return self
 
     @property
     def number(self) -> int:

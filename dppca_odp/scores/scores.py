@@ -180,8 +180,8 @@ class Scores(PlannedRelease):
             empty=empty,
             warnings=answer.warnings
             + tuple(
-                f"{name}: no mass is left under this noise, so its histogram is all zero. "
-                "Use fewer bins or a larger share."
+                f"{name}: its histogram is all zero: no rows are in it, or too few for this noise. "
+                "Fewer bins or a larger share show smaller groups."
                 for name in empty
             ),
         )

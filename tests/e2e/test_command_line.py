@@ -256,6 +256,7 @@ GOOD = [f"{i},{i * 2},{i % 3}" for i in range(40)]
         (table_text([*GOOD, f"{SECRET},1,1,1,1"]).encode(), ["data"]),
         (table_text([row.replace(",", ";") for row in GOOD], ";").encode(), ["commas"]),
         (table_text(GOOD).replace("income", "wages").encode(), ["income"]),
+        (table_text([f"{row},5" for row in GOOD]).encode(), ["data"]),
         (table_text(GOOD).encode("utf-16"), ["columns"]),
         (bytes(range(256)) * 20, ["columns"]),
     ],
@@ -293,8 +294,32 @@ def test_a_table_that_does_not_match_its_grant_is_status_4(place: Path) -> None:
     assert_nothing_charged(place)
 
 
+def test_plans_may_read_some_of_the_columns_on_record_in_any_order(place: Path, plan: dict) -> None:
+    (place / "ledger.db").unlink()
+    assert grant(place, "--rows", "400", "--columns", "visits,age,income,region").returncode == 0
+    assert run(place).returncode == 0
+    plan["columns"] = ["visits", "age"]
+    write_plan(place, plan)
+    result = run(place)
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_first_run_records_all_columns_of_the_file(place: Path, plan: dict) -> None:
+    plan["columns"] = ["visits", "age"]
+    write_plan(place, plan)
+    assert run(place).returncode == 0
+    table = Accountant(place / "ledger.db", data_set="visits").table
+    assert table is not None
+    assert COLUMNS == table.columns
+
+
 def test_huber_on_fewer_than_8_rows_is_refused(place: Path, plan: dict) -> None:
-    plan["releases"][1]["method"] = {"kind": "huber", "lowest_scale": -5, "highest_scale": 5}
+    plan["releases"][1]["method"] = {
+        "kind": "huber",
+        "lowest_scale": -5,
+        "highest_scale": 5,
+        "scale_fraction": "0.25",
+    }
     write_plan(place, plan)
     (place / "visits.csv").write_text(table_text(GOOD[:7]))
     assert_refused(run(place), 2, "rows", "8")

@@ -72,6 +72,12 @@ def test_a_constructor_has_a_then_form_and_stands_in_the_front_door(name: str) -
     assert {name, then} <= set(dppca_odp.__all__)
 
 
+@pytest.mark.parametrize("package", [accountant, dppca_odp], ids=lambda package: package.__name__)
+def test_every_name_of_the_front_door_is_there(package: object) -> None:
+    assert [] == [name for name in package.__all__ if not hasattr(package, name)]
+    assert list(dict.fromkeys(package.__all__)) == package.__all__
+
+
 def test_feature_switches_are_turned_on_in_one_room() -> None:
     files = [
         path for path in (ROOT / "dppca_odp").rglob("*.py") if "enable_features" in path.read_text()

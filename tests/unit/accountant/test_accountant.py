@@ -300,7 +300,24 @@ def test_a_refusal_may_be_repeated_and_a_smaller_request_passes(
     assert authorize(keeper, charge("k", "1")).release_key == "k"
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(11, COLUMNS), (10, ("income", "age")), (10, "ab")])
+@pytest.mark.parametrize("columns", [("income", "age"), ("age",), COLUMNS])
+def test_some_of_the_columns_on_record_can_be_read_in_any_order(
+    keeper: Accountant, charge: Make, release: Release, columns: tuple[str, ...]
+) -> None:
+    release(keeper, charge())
+    granted = keeper.authorize(charge("other"), rows=10, columns=columns)
+    assert isinstance(granted, Authorization)
+    assert keeper.table == TableFacts(rows=10, columns=COLUMNS)
+
+
+def test_the_first_charge_records_all_columns_of_the_table(
+    keeper: Accountant, charge: Make
+) -> None:
+    keeper.authorize(charge(), rows=10, columns=["age"], table_columns=["zip", "age", "income"])
+    assert keeper.table == TableFacts(rows=10, columns=("zip", "age", "income"))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(11, COLUMNS), (10, ("age", "zip")), (10, "ab")])
 def test_another_table_is_refused_and_recorded(
     keeper: Accountant, charge: Make, release: Release, rows: int, columns: tuple[str, ...]
 ) -> None:

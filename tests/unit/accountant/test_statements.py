@@ -50,7 +50,7 @@ def test_the_guarantee_is_in_words(history: Accountant) -> None:
     text = " ".join(history.statement().render().split())
     for words in (
         "the rows of any one person (at most 5 rows)",
-        "a factor of e^1 plus 1e-5",
+        "a factor of e^1 (about 2.72) plus 1e-5",
         "who is in the table, and how many rows each person has",
         "Table: 10 rows with columns age, income",
         "by officer: health study",

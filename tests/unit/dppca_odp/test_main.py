@@ -89,4 +89,5 @@ def test_an_interrupt_is_said_to_be_one(capsys):
         with exit_status():
             raise KeyboardInterrupt
 
-    assert (130, "dppca-odp: interrupted; the ledger is complete.") == left(capsys, work)
+    said = "interrupted. A release that had begun is stored: run again to get it at no cost."
+    assert (130, f"dppca-odp: {said}") == left(capsys, work)

@@ -127,8 +127,8 @@ def test_a_scale_at_an_end_of_its_range_is_said_to_be(half, end):
     w = np.tile([[0.0], [math.sqrt(2 * half)]], (500, 1))
     (warning,) = huber(asked, pairs=1000)(w).warnings
     assert (
-        f"component 1: the scale is at an end of its public range ({end:.6g}). "
-        "Widen lowest_scale and highest_scale."
+        f"component 1: the scale is at an end of its public range ({end:.6g}): "
+        "the range is too narrow, or the budget too small to find the scale."
     ) == warning
 
 

@@ -101,7 +101,7 @@ class TestOneHistogram:
         assert_square_on_the_frame(axes)
         assert (0.0, 0.5) == image.get_clim()
         assert "share of mass" == bar.get_ylabel()
-        assert (840, 810) == rendered(figure, tmp_path)
+        assert (840, 840) == rendered(figure, tmp_path)
 
     def test_title_and_caption_say_what_it_is_and_what_it_cost(self):
         figure = plot_scores(release(), "scores")
@@ -128,7 +128,7 @@ class TestOneHistogram:
     def test_an_empty_histogram_can_be_drawn(self, tmp_path):
         figure = plot_scores(release(scores(ZERO, empty=("all",))), "scores")
         assert (0.0, 1.0) == panels(figure)[0].get_images()[0].get_clim()
-        assert (840, 810) == rendered(figure, tmp_path)
+        assert (840, 840) == rendered(figure, tmp_path)
 
 
 class TestGroups:
@@ -213,7 +213,7 @@ class TestPoints:
         assert np.array_equal(sample_points(scores(), 200, seed=4), dots.get_offsets())
         assert_square_on_the_frame(axes)
         assert axes.get_legend() is None
-        assert (840, 810) == rendered(figure, tmp_path)
+        assert (840, 840) == rendered(figure, tmp_path)
 
     def test_a_thousand_points_unless_another_number_is_given(self):
         (dots,) = plot_points(release(), "scores").axes[0].collections
@@ -245,7 +245,7 @@ class TestPoints:
     def test_an_empty_histogram_has_no_points(self, tmp_path):
         figure = plot_points(release(scores(ZERO, empty=("all",))), "scores")
         assert 0 == len(figure.axes[0].collections[0].get_offsets())
-        assert (840, 810) == rendered(figure, tmp_path)
+        assert (840, 840) == rendered(figure, tmp_path)
 
 
 @pytest.mark.parametrize("plot", [plot_scores, plot_points])

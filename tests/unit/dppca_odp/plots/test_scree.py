@@ -66,7 +66,7 @@ def test_both_panels_say_what_they_show():
     figure = plot_scree(release(scree("one")))
     eigenvalues, shares = figure.axes
     assert "Private eigenvalues of clinic" == figure.get_suptitle()
-    assert "scree, with two standard deviations of noise" == eigenvalues.get_title()
+    assert "scree; bars: privacy noise alone, two standard deviations" == eigenvalues.get_title()
     assert "share among the k reported components" == shares.get_title()
     assert ["component"] * 2 == [axes.get_xlabel() for axes in figure.axes]
     assert ["variance along the component", "percent"] == [

@@ -258,8 +258,8 @@ class TestGroups:
         found = scores(groups="city").released(answer, GROUPED)
         assert ("york", "rest") == found.empty
         told = (
-            "no mass is left under this noise, so its histogram is all zero. "
-            "Use fewer bins or a larger share."
+            "its histogram is all zero: no rows are in it, or too few for this noise. "
+            "Fewer bins or a larger share show smaller groups."
         )
         assert ("searched too far", f"york: {told}", f"rest: {told}") == found.warnings
 
@@ -383,7 +383,7 @@ class TestInAPlan:
         assert ("york", "bath", "rest") == found.groups
         assert ("bath",) == found.empty
         (warning,) = release.warnings
-        assert warning.startswith("scores: bath: no mass is left under this noise")
+        assert warning.startswith("scores: bath: its histogram is all zero")
 
     def test_a_label_is_never_measured(self, accountant):
         numbered = HOMES.with_columns(pl.lit(1e9).alias("city"))
