@@ -81,26 +81,21 @@ from dppca_odp.primitives.scales import (
 from dppca_odp.primitives.stages import make_in_stages, then_in_stages
 from dppca_odp.primitives.sums import make_clamped_sum, then_clamped_sum
 from dppca_odp.releases import Release, ReleasedDirections, ReleasedScores, ReleasedScree
+from dppca_odp.scores.additive import (
+    make_additive_histogram,
+    make_cell_counts,
+    make_grouped_additive_histogram,
+    then_additive_histogram,
+    then_cell_counts,
+    then_grouped_additive_histogram,
+)
+from dppca_odp.scores.cells import Cells, Histogram
 from dppca_odp.scores.frames import (
     PrivateFrame,
     make_distances,
     make_score_frame,
     then_distances,
     then_score_frame,
-)
-from dppca_odp.scores.histograms import (
-    Cells,
-    Histogram,
-    make_additive_histogram,
-    make_cell_counts,
-    make_cell_map,
-    make_sparse_histogram,
-    make_threshold_noise,
-    then_additive_histogram,
-    then_cell_counts,
-    then_cell_map,
-    then_sparse_histogram,
-    then_threshold_noise,
 )
 from dppca_odp.scores.sampling import sample_points
 from dppca_odp.scores.scores import (
@@ -109,6 +104,16 @@ from dppca_odp.scores.scores import (
     make_scores,
     then_score_picture,
     then_scores,
+)
+from dppca_odp.scores.sparse import (
+    make_cell_map,
+    make_grouped_sparse_histogram,
+    make_sparse_histogram,
+    make_threshold_noise,
+    then_cell_map,
+    then_grouped_sparse_histogram,
+    then_sparse_histogram,
+    then_threshold_noise,
 )
 from dppca_odp.spaces import matrix_domain, rows_metric
 from dppca_odp.tables import load_table
@@ -159,6 +164,8 @@ __all__ = [
     "make_gaussian",
     "make_gaussian_mean",
     "make_gaussian_steps",
+    "make_grouped_additive_histogram",
+    "make_grouped_sparse_histogram",
     "make_half_squared_differences",
     "make_huber",
     "make_in_stages",
@@ -201,6 +208,8 @@ __all__ = [
     "then_gaussian",
     "then_gaussian_mean",
     "then_gaussian_steps",
+    "then_grouped_additive_histogram",
+    "then_grouped_sparse_histogram",
     "then_half_squared_differences",
     "then_huber",
     "then_in_stages",

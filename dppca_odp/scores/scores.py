@@ -20,14 +20,16 @@ from dppca_odp.planned import PlannedRelease, PlannedStage, Setting, StandsOn, n
 from dppca_odp.primitives.columns import make_projection
 from dppca_odp.primitives.stages import Ask, make_in_stages
 from dppca_odp.releases import ReleasedScores
-from dppca_odp.scores.frames import FoundFrame, PrivateFrame, make_score_frame
-from dppca_odp.scores.histograms import (
+from dppca_odp.scores.additive import (
     ROW,
-    Bins,
-    Cells,
-    Histogram,
     additive_stage,
     make_additive_histogram,
+    make_grouped_additive_histogram,
+)
+from dppca_odp.scores.cells import Bins, Cells, Histogram
+from dppca_odp.scores.frames import FoundFrame, PrivateFrame, make_score_frame
+from dppca_odp.scores.sparse import (
+    make_grouped_sparse_histogram,
     make_sparse_histogram,
     sparse_stage,
 )
@@ -51,6 +53,15 @@ AnyFrame = Annotated[
 ]
 #: Any frame: stages and privacy maps of a histogram do not depend on where it lies.
 SOMEWHERE = Frame(x_low=0, x_high=1, y_low=0, y_high=1)
+
+
+#: By kind, and whether there are groups.
+HISTOGRAMS = {
+    ("additive", False): make_additive_histogram,
+    ("additive", True): make_grouped_additive_histogram,
+    ("sparse", False): make_sparse_histogram,
+    ("sparse", True): make_grouped_sparse_histogram,
+}
 
 
 class ScorePicture(NamedTuple):
@@ -275,9 +286,7 @@ def make_score_picture(
     True
     """
     shares = method.shares(share)
-    make_histogram = (
-        make_sparse_histogram if method.histogram == "sparse" else make_additive_histogram
-    )
+    make_histogram = HISTOGRAMS[method.histogram, method.groups is not None]
 
     def histogram_on(frame: Frame) -> Measurement:
         return make_histogram(

@@ -10,14 +10,10 @@ from math import floor, inf, isfinite, nan
 import numpy as np
 import pytest
 
+from dppca_odp.scores.additive import ROW, make_cell_counts
+from dppca_odp.scores.cells import BLOCK_ROWS, Cells
 from dppca_odp.scores.frames import Frame
-from dppca_odp.scores.histograms import (
-    BLOCK_ROWS,
-    ROW,
-    Cells,
-    make_cell_counts,
-    make_cell_map,
-)
+from dppca_odp.scores.sparse import make_cell_map
 from dppca_odp.spaces import matrix_domain, rows_metric
 
 from .exact_laws import (

@@ -20,13 +20,13 @@ from opendp.mod import OpenDPException
 
 from accountant.specs import Budget
 from dppca_odp.primitives.noise import stage_loss
+from dppca_odp.scores.cells import Cells
 from dppca_odp.scores.frames import Frame
-from dppca_odp.scores.histograms import (
-    Cells,
+from dppca_odp.scores.sparse import (
     _cell_map_domain,
     _cell_map_metric,
     make_cell_map,
-    make_sparse_histogram,
+    make_grouped_sparse_histogram,
     make_threshold_noise,
     sparse_stage,
 )
@@ -302,7 +302,7 @@ def test_an_empty_cell_is_never_released(threshold):
         assert {} == noisy({}, 50.0, threshold)
         assert {3} >= set(noisy({3: 1}, 50.0, threshold))
     cells = Cells(frame=SQUARE, bins=(4, 4), groups=2)
-    histogram = make_sparse_histogram(
+    histogram = make_grouped_sparse_histogram(
         matrix_domain(3, 3), rows_metric(), cells=cells, share=Budget.of("0.1", "9/10"), d_in=1
     )
     table = np.array([[0.1, 0.1, 0.0], [0.1, 0.1, 0.0], [9.0, nan, 1.0]])

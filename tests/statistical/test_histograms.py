@@ -12,8 +12,10 @@ import pytest
 from scipy.stats import binom, chi2
 
 from accountant import Budget
+from dppca_odp.scores.additive import make_additive_histogram, make_grouped_additive_histogram
+from dppca_odp.scores.cells import Cells
 from dppca_odp.scores.frames import Frame, PrivateFrame, make_score_frame
-from dppca_odp.scores.histograms import Cells, make_additive_histogram, make_sparse_histogram
+from dppca_odp.scores.sparse import make_sparse_histogram
 from dppca_odp.spaces import matrix_domain, rows_metric
 
 TINY = 1e-12
@@ -48,7 +50,8 @@ def test_additive_noise(d_in, groups):
     table = np.tile(centres(*bins), (full, 1))
     if groups > 1:
         table = np.vstack([np.column_stack([table, np.full(len(table), g)]) for g in range(groups)])
-    histogram = make_additive_histogram(
+    make = make_grouped_additive_histogram if groups > 1 else make_additive_histogram
+    histogram = make(
         matrix_domain(*table.shape),
         rows_metric(),
         cells=Cells(frame=SQUARE, bins=bins, groups=groups),

@@ -10,23 +10,25 @@ from pydantic import ValidationError
 from accountant import Budget
 from dppca_odp.frame import Frame
 from dppca_odp.primitives.noise import gaussian_stage
-from dppca_odp.scores.histograms import (
-    BLOCK_ROWS,
+from dppca_odp.scores.additive import (
     ROW,
-    Cells,
-    _cell_map_domain,
-    _cell_map_metric,
-    _normalised,
     additive_stage,
     counts_sensitivity,
     make_additive_histogram,
     make_cell_counts,
+    make_grouped_additive_histogram,
+    then_additive_histogram,
+    then_cell_counts,
+)
+from dppca_odp.scores.cells import BLOCK_ROWS, Cells, normalised
+from dppca_odp.scores.sparse import (
+    _cell_map_domain,
+    _cell_map_metric,
     make_cell_map,
+    make_grouped_sparse_histogram,
     make_sparse_histogram,
     make_threshold_noise,
     sparse_stage,
-    then_additive_histogram,
-    then_cell_counts,
     then_cell_map,
     then_sparse_histogram,
     then_threshold_noise,
@@ -39,7 +41,11 @@ SIX = Cells(frame=UNIT, bins=(3, 2))
 #: So large that Laplace noise is 0 but for a chance below 1e-200; counts of 2 or more leave.
 QUIET = Budget.of(1000, "1e-6")
 SHARE = Budget.of("1", "1e-6")
-MAKERS = [make_additive_histogram, make_sparse_histogram]
+GROUPED = {
+    make_additive_histogram: make_grouped_additive_histogram,
+    make_sparse_histogram: make_grouped_sparse_histogram,
+}
+MAKERS = list(GROUPED)
 KINDS = pytest.mark.parametrize("make", MAKERS, ids=["additive", "sparse"])
 
 
@@ -221,20 +227,20 @@ class TestSpaces:
 class TestNormalised:
     def test_negative_counts_are_clipped_and_the_rest_sums_to_one(self):
         """Algorithm 3 after the noise, on noisy counts that are known."""
-        mass = _normalised(np.array([3.0, -2.0, 0.0, 1.0]), FOUR)
+        mass = normalised(np.array([3.0, -2.0, 0.0, 1.0]), FOUR)
         assert [[[0.75, 0.0], [0.0, 0.25]]] == mass.tolist()
 
     def test_the_shape_is_groups_by_y_by_x(self):
-        assert (1, 2, 3) == _normalised(np.ones(6), SIX).shape
-        assert (4, 2, 3) == _normalised(np.ones(24), by_group(4, (3, 2))).shape
+        assert (1, 2, 3) == normalised(np.ones(6), SIX).shape
+        assert (4, 2, 3) == normalised(np.ones(24), by_group(4, (3, 2))).shape
 
     def test_each_group_sums_to_one_of_its_own(self):
         """Algorithm 5 after the noise."""
-        mass = _normalised(np.array([1.0, 3.0, 10.0, 10.0]), by_group(2, (2, 1)))
+        mass = normalised(np.array([1.0, 3.0, 10.0, 10.0]), by_group(2, (2, 1)))
         assert [[[0.25, 0.75]], [[0.5, 0.5]]] == mass.tolist()
 
     def test_a_group_without_mass_is_zero_and_leaves_the_others_alone(self):
-        mass = _normalised(np.array([-1.0, 0.0, 2.0, -9.0]), by_group(2, (2, 1)))
+        mass = normalised(np.array([-1.0, 0.0, 2.0, -9.0]), by_group(2, (2, 1)))
         assert [[[0.0, 0.0]], [[1.0, 0.0]]] == mass.tolist()
 
 
@@ -259,7 +265,7 @@ class TestAdditive:
             ([0.1, 0.5, 0], 60_000), ([0.9, 0.5, 0], 20_000),
             ([0.1, 0.5, 1], 40_000), ([0.9, 0.5, -1], 40_000),
         )  # fmt: skip
-        made = make_additive_histogram(
+        made = make_grouped_additive_histogram(
             *space(160_000, cells), cells=cells, share=Budget.of(5, "1e-6"), d_in=1
         )
         expected = [[[0.75, 0.25]], [[1.0, 0.0]], [[0.0, 1.0]]]
@@ -305,7 +311,8 @@ class TestSparse:
             ([0.1, 0.5, 0], 3), ([0.9, 0.5, 0], 5), ([0.1, 0.5, 1], 1),
             ([0.9, 0.5, 77], 2), ([0.9, 0.5, nan], 1), ([0.1, 0.5, 3], 9),
         )  # fmt: skip
-        found = make_sparse_histogram(*space(21, cells), cells=cells, share=QUIET, d_in=1)(rows)
+        made = make_grouped_sparse_histogram(*space(21, cells), cells=cells, share=QUIET, d_in=1)
+        found = made(rows)
         expected = [[[0.375, 0.625]], [[0.0, 0.0]], [[0.0, 0.0]], [[0.75, 0.25]]]
         assert expected == found.mass.tolist()
 
@@ -322,7 +329,8 @@ class TestSparse:
 
     def test_every_group_has_the_whole_budget(self):
         def parameters(cells):
-            made = make_sparse_histogram(*space(9, cells), cells=cells, share=SHARE, d_in=1)
+            make = make_sparse_histogram if cells.groups == 1 else make_grouped_sparse_histogram
+            made = make(*space(9, cells), cells=cells, share=SHARE, d_in=1)
             width = 2 if cells.groups == 1 else 3
             return made(np.zeros((9, width)))[1:], made.map(1)
 
@@ -383,6 +391,7 @@ class TestThresholdNoise:
 @KINDS
 @pytest.mark.parametrize("cells", [FOUR, by_group(3)], ids=["all rows", "groups"])
 def test_the_map_is_just_below_the_share_and_zero_at_zero(make, cells):
+    make = make if cells.groups == 1 else GROUPED[make]
     made = make(*space(99, cells), cells=cells, share=SHARE, d_in=2)
     epsilon, delta = made.map(2)
     assert 1 - 1e-6 < epsilon <= 1
@@ -411,3 +420,11 @@ def test_the_histograms_chain():
     assert [[[0.5, 0], [0, 0.5]]] == sparse(rows).mass.tolist()
     additive = start >> then_additive_histogram(cells=FOUR, share=SHARE, d_in=1)
     assert (1, 2, 2) == additive(rows).mass.shape
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_groups_have_constructors_of_their_own(make):
+    with pytest.raises(ValueError, match="groups must be 1; got 3. Use the constructor with"):
+        make(*space(9, by_group(3)), cells=by_group(3), share=SHARE, d_in=1)
+    with pytest.raises(ValueError, match="groups must be several; got 1. Use the constructor with"):
+        GROUPED[make](*space(9, FOUR), cells=FOUR, share=SHARE, d_in=1)

@@ -14,8 +14,9 @@ from dppca_odp.frame import Frame
 from dppca_odp.plan import Plan
 from dppca_odp.planned import Setting
 from dppca_odp.releases import Release
+from dppca_odp.scores.additive import ROW, additive_stage
+from dppca_odp.scores.cells import Cells, Histogram
 from dppca_odp.scores.frames import PrivateFrame
-from dppca_odp.scores.histograms import ROW, Cells, Histogram, additive_stage, sparse_stage
 from dppca_odp.scores.scores import (
     ScorePicture,
     Scores,
@@ -24,6 +25,7 @@ from dppca_odp.scores.scores import (
     then_score_picture,
     then_scores,
 )
+from dppca_odp.scores.sparse import sparse_stage
 from dppca_odp.spaces import matrix_domain, rows_metric
 from dppca_odp.values import LARGEST_VALUE
 
