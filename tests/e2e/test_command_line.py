@@ -339,7 +339,10 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_charge(place: Pa
     assert spent(place) == "epsilon 0 and delta 0"
 
 
-def test_a_read_only_ledger_is_refused(place: Path) -> None:
+def test_a_read_only_ledger_is_refused(
+    place: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    out = tmp_path_factory.mktemp("out")
     if os.geteuid() == 0:
         read_only = ["unshare", "--mount", "sh", "-c"]
         mount = "mount --bind . . && mount -o remount,ro,bind . . && cd . && "
@@ -347,7 +350,7 @@ def test_a_read_only_ledger_is_refused(place: Path) -> None:
         if probe.returncode:
             pytest.skip("this machine lets nobody mount a folder read-only, and root writes all")
         command = f"{sys.executable} -m dppca_odp run plan.json --data visits.csv "
-        command += f"--ledger {place}/ledger.db --dataset visits --out /tmp/dppca-read-only"
+        command += f"--ledger {place}/ledger.db --dataset visits --out {out}"
         inside = f"mount --bind . . && mount -o remount,ro,bind . . && cd {place} && {command}"
         result = subprocess.run(
             [*read_only, inside], cwd=place, capture_output=True, text=True, timeout=120
@@ -357,7 +360,7 @@ def test_a_read_only_ledger_is_refused(place: Path) -> None:
         place.chmod(0o500)
         result = script(
             "dppca_odp", place, "run", "plan.json", "--data", "visits.csv", "--ledger",
-            "ledger.db", "--dataset", "visits", "--out", "/tmp/dppca-read-only",
+            "ledger.db", "--dataset", "visits", "--out", str(out),
         )  # fmt: skip
         place.chmod(0o700)
     assert_refused(result, 2, "ledger")
