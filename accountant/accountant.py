@@ -20,7 +20,7 @@ from accountant.errors import (
     TableMismatch,
     UnitMismatch,
 )
-from accountant.facts import check_name, in_one_line
+from accountant.facts import check_name, in_one_line, one_line
 from accountant.keys import (
     Authorization,
     StoredRelease,
@@ -147,20 +147,18 @@ class Accountant:
         *,
         rows: int,
         columns: Iterable[str],
-        table_columns: Iterable[str] = (),
         fresh: bool = False,
     ) -> Authorization | StoredRelease:
         """Refuse, hand back the stored release, or charge; all on disk before this returns.
 
-        `columns` are those the release reads: some of those on record, in any order. The first
-        charge records `table_columns`, all that the table has, if the grant left them out.
+        `columns` are those the release reads, in any order: some of those that the grant names, or,
+        if it names none, any; they are then recorded.
 
         `fresh` pays again for a new release. So does a charge that left no release.
         """
         check_key(charge.release_key)
         require_spendable(charge.budget)
         read = _table(rows, columns)
-        table = _table(rows, dict.fromkeys((*table_columns, *read.columns)))
         charge = charge.model_copy(update={"actor": charge.actor or _user()})
         refused: AccountantError
         with self.ledger.transaction() as transaction:
@@ -180,7 +178,7 @@ class Accountant:
                 self._refuse(transaction, charge, error)
                 refused = error
             else:
-                return self._charge(transaction, charge, table)
+                return self._charge(transaction, charge, read)
         raise refused
 
     def start(self, authorization: Authorization) -> None:
@@ -195,6 +193,7 @@ class Accountant:
 
     def reject(self, reason: str) -> None:
         """Record that data could not be used. The reason must be public; nothing is charged."""
+        reason = one_line(reason)
         check_name(reason, "reason")
         with self.ledger.transaction() as transaction:
             self._reject(transaction, reason)
@@ -206,13 +205,15 @@ class Accountant:
             raise _no_grant(self.ledger.path, self.data_set, books)
         return book
 
-    def _charge(self, transaction: Transaction, charge: Charge, table: TableFacts) -> Authorization:
+    def _charge(self, transaction: Transaction, charge: Charge, read: TableFacts) -> Authorization:
         book = transaction.book(self.data_set)
         earlier = book.attempts.get(charge.release_key, ())
         repeated = any(attempt.release is None for attempt in earlier)
         key = book.next_key(charge.release_key)
         charge = charge.model_copy(update={"release_key": key})
-        if book.table is None:
+        seen = book.table.columns if book.table else ()
+        if not set(read.columns) <= set(seen):
+            table = _table(read.rows, dict.fromkeys((*seen, *read.columns)))
             transaction.append(self.data_set, "table", table)
         entry = transaction.append(self.data_set, "charge", charge, key)
         return Authorization(entry.sequence, key, charge, repeated)
@@ -244,11 +245,19 @@ def _match_unit(book: Book, unit: PrivacyUnit) -> None:
 
 
 def _match_table(book: Book, read: TableFacts) -> None:
-    """The rows on record, and columns among those on record, in any order."""
-    record = book.table
-    if record and (read.rows != record.rows or not set(read.columns) <= set(record.columns)):
+    """The rows on record and, if the grant names columns, some of them, in any order.
+
+    Columns on record are not told: they may come from another plan.
+    """
+    record, granted = book.table, book.terms().table
+    if record is None:
+        return
+    strange = [name for name in read.columns if granted and name not in granted.columns]
+    if read.rows != record.rows or strange:
+        told = f" and columns not among them: {', '.join(strange)}" if strange else ""
         raise TableMismatch(
-            f"table must be the one on record, {record}; got {read}. Use that table."
+            f"table must be the one on record, {record.rows} rows with the columns of the grant; "
+            f"got {read.rows} rows{told}. Use that table."
         )
 
 

@@ -102,8 +102,14 @@ class Book:
 
     def _add_table(self, entry: Entry, table: TableFacts) -> None:
         _require_no_key(entry)
-        if self.table is not None:
-            raise RuleError("the table was recorded before")
+        if self.terms().table is not None:
+            raise RuleError("the table was named in the grant")
+        if self.table is not None and (
+            table.rows != self.table.rows
+            or table.columns[: len(self.table.columns)] != self.table.columns
+            or table.columns == self.table.columns
+        ):
+            raise RuleError("the table was recorded before, and this adds no columns to it")
         self.table = table
 
     def _add_charge(self, entry: Entry, charge: Charge) -> None:

@@ -78,12 +78,10 @@ def check_name(value: str, name: str) -> str:
     return check_words(value, name)
 
 
-def is_name(value: str) -> bool:
-    """Whether the value could be a name."""
-    try:
-        return bool(check_name(value, "name"))
-    except InvalidValue:
-        return False
+def one_line(text: str) -> str:
+    """The text in one way and on one line, with blanks for what does not print."""
+    composed = unicodedata.normalize("NFC", text)
+    return " ".join("".join(c if c.isprintable() else " " for c in composed).split())
 
 
 def _words(value: str, info: ValidationInfo) -> str:

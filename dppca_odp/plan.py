@@ -33,7 +33,7 @@ from dppca_odp.releases import Release
 from dppca_odp.scores.scores import Scores
 from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
-from dppca_odp.tables import column_names, load_table
+from dppca_odp.tables import load_table
 from dppca_odp.values import Floats
 
 Planned = Annotated[Directions | Scree | Scores, Field(discriminator="kind")]
@@ -206,7 +206,6 @@ class Plan(Fact):
             return stored
         try:
             rows = load_table(table, self.columns, self.labels)
-            table_columns = column_names(table)
         except UnusableTable as error:
             accountant.reject(str(error))
             raise
@@ -248,7 +247,6 @@ class Plan(Fact):
             measurement=measurement,
             table=rows,
             columns=self.table_names,
-            table_columns=table_columns,
             fresh=fresh,
             record=record,
         )

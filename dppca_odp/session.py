@@ -52,7 +52,6 @@ def charge_and_release(
     columns: tuple[str, ...],
     fresh: bool,
     record: Callable[[Any, str], Release],
-    table_columns: tuple[str, ...] = (),
 ) -> Release:
     """Charge, measure and store; or return what is stored under the key, at no cost.
 
@@ -68,7 +67,6 @@ def charge_and_release(
             charge,
             rows=len(table),
             columns=columns,
-            table_columns=table_columns,
             fresh=fresh,
         )
         if isinstance(authorization, StoredRelease):

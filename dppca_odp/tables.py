@@ -7,8 +7,10 @@ error. A refusal names a column or a shape, never a value, a count or a row.
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from accountant.facts import is_name
 from dppca_odp.columns import Column, Label
 from dppca_odp.errors import UnusableTable
 from dppca_odp.values import Floats
@@ -54,27 +55,12 @@ def load_table(source: Any, columns: Sequence[Column], labels: Sequence[Label] =
         return prepare(source, columns)
     names = [column.name for column in columns] + [label.name for label in labels]
     _check_names(names, [str(name) for name in source.columns])
-    series = _quietly(lambda: {name: _series(source[name], name) for name in names}, NO_MATRIX)
-    matrix = prepare(
-        np.column_stack([_numbers(series[column.name]) for column in columns]), columns
-    )
+    cells = _quietly(lambda: {name: _column(source[name]) for name in names}, NO_MATRIX)
+    measured = [_numbers(cells[column.name], column.name) for column in columns]
+    matrix = prepare(np.column_stack(measured), columns)
     if not labels:
         return matrix
-    return np.column_stack([matrix, *(_codes(series[label.name], label) for label in labels)])
-
-
-def column_names(source: Any) -> tuple[str, ...]:
-    """All columns of a file or data frame that a plan could name; none of a matrix."""
-    if isinstance(source, str | Path):
-        if Path(source).suffix == ".parquet":
-            names = list(_quietly(lambda: pl.read_parquet_schema(source)))
-        else:
-            names = _quietly(lambda: pl.read_csv(source, n_rows=0, infer_schema=False)).columns
-    elif isinstance(source, pl.LazyFrame):
-        names = list(_quietly(source.collect_schema, NO_MATRIX))
-    else:
-        names = [str(name) for name in getattr(source, "columns", ())]
-    return tuple(name for name in names if is_name(name))
+    return np.column_stack([matrix, *(_codes(cells[label.name], label) for label in labels)])
 
 
 def prepare(table: npt.ArrayLike, columns: Sequence[Column]) -> Floats:
@@ -149,45 +135,72 @@ def _read_csv(file: Path, measured: list[str], labels: list[str]) -> pl.DataFram
     return frame
 
 
-def _series(column: Any, name: str) -> pl.Series:
-    """A column of a polars or pandas data frame; missing values are null or NaN."""
+def _column(column: Any) -> pl.Series | list[Any]:
+    """A column of one type as a polars series; one of mixed objects cell by cell, None if missing.
+
+    Cells of mixed objects are never put into one series: polars would read all of them in the
+    light of the others, and one person's cell would change what other people's rows say.
+    """
     if isinstance(column, pl.Series):
-        return column
+        return column.to_list() if column.dtype == pl.Object else column
     values = column.to_numpy()
     if values.dtype.kind in "fiub":
-        return pl.Series(name, values)
-    cells = zip(column.tolist(), column.isna().tolist(), strict=True)
-    return pl.Series(name, [None if missing else value for value, missing in cells])
+        return pl.Series(values)
+    missing = column.isna().tolist()
+    return [None if gone else cell for cell, gone in zip(column.tolist(), missing, strict=True)]
 
 
-def _numbers(series: pl.Series) -> Floats:
-    cast = series
-    if series.dtype == pl.String:
-        text = series.str.strip_chars()
+def _numbers(column: pl.Series | list[Any], name: str) -> Floats:
+    """Numbers, NaN where missing; each cell is read alone."""
+    if isinstance(column, list):
+        refusal = f"column {name} must hold numbers; got text. Clean it."
+        return _quietly(lambda: np.array([_number(cell) for cell in column]), refusal)
+    cast = column
+    if column.dtype == pl.String:
+        text = column.str.strip_chars()
         filled = text.is_not_null() & (text != "") & ~text.str.to_lowercase().is_in(["na", "nan"])
         cast = text.cast(pl.Float64, strict=False)
         if (filled & cast.is_null()).any():
-            raise UnusableTable(f"column {series.name} must hold numbers; got text. Clean it.")
-    elif not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
+            raise UnusableTable(f"column {name} must hold numbers; got text. Clean it.")
+    elif not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
         raise UnusableTable(
-            f"column {series.name} must hold numbers; got type {series.dtype.base_type()}. "
+            f"column {name} must hold numbers; got type {column.dtype.base_type()}. "
             "Convert it first."
         )
     return np.asarray(cast.cast(pl.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
 
 
-def _codes(series: pl.Series, label: Label) -> Floats:
+def _number(cell: Any) -> float:
+    """One cell of mixed objects."""
+    if cell is None or (isinstance(cell, str) and cell.strip().lower() in ("", "na", "nan")):
+        return math.nan
+    if not isinstance(cell, str | int | float | Decimal | np.number | np.bool_):
+        raise TypeError
+    try:
+        return float(cell)
+    except OverflowError:  # an integer beyond all floats
+        return math.inf if str(cell)[0] != "-" else -math.inf
+
+
+def _codes(column: pl.Series | list[Any], label: Label) -> Floats:
     """The position of each row's group; whatever is not declared, or missing, is the rest."""
-    text = _quietly(
-        lambda: series.cast(pl.String),
-        f"column {label.name} must hold labels; got something else. Convert it to text.",
-    )
+    cells = column if isinstance(column, list) else column.to_list()
     found = {level: float(code) for code, level in enumerate(label.levels)}
-    exact, whole = (
-        written.replace_strict(found, default=None, return_dtype=pl.Float64)
-        for written in (text, text.str.strip_suffix(".0"))  # whole numbers held as floats
-    )
-    return np.asarray(exact.fill_null(whole).fill_null(float(len(found))), dtype=np.float64)
+    rest = float(len(found))
+    return np.array([found.get(_level(cell, found), rest) for cell in cells])
+
+
+def _level(cell: Any, levels: Mapping[str, float]) -> str:
+    """How one cell is written as a level: whole numbers without a point, truth in lower case."""
+    if isinstance(cell, str):
+        return cell if cell in levels else cell.removesuffix(".0")
+    if isinstance(cell, bool | np.bool_):
+        return str(cell).lower()
+    if isinstance(cell, int | float | Decimal | np.number):
+        number = float(cell) if not isinstance(cell, int | np.integer) else int(cell)
+        whole = isinstance(number, int) or number.is_integer()
+        return str(int(number)) if whole else repr(number)
+    return ""
 
 
 def _as_matrix(table: npt.ArrayLike) -> Floats:

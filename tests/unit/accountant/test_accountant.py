@@ -310,22 +310,35 @@ def test_some_of_the_columns_on_record_can_be_read_in_any_order(
     assert keeper.table == TableFacts(rows=10, columns=COLUMNS)
 
 
-def test_the_first_charge_records_all_columns_of_the_table(
-    keeper: Accountant, charge: Make
-) -> None:
-    keeper.authorize(charge(), rows=10, columns=["age"], table_columns=["zip", "age", "income"])
-    assert keeper.table == TableFacts(rows=10, columns=("zip", "age", "income"))
+def test_columns_are_recorded_as_plans_read_them(keeper: Accountant, charge: Make) -> None:
+    keeper.authorize(charge(), rows=10, columns=["age"])
+    assert keeper.table == TableFacts(rows=10, columns=("age",))
+    keeper.authorize(charge("other"), rows=10, columns=["zip", "age"])
+    assert keeper.table == TableFacts(rows=10, columns=("age", "zip"))
+    assert kinds(keeper) == ["grant", "table", "charge", "table", "charge"]
+    assert verify(keeper.ledger.entries()) == []
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(11, COLUMNS), (10, ("age", "zip")), (10, "ab")])
-def test_another_table_is_refused_and_recorded(
-    keeper: Accountant, charge: Make, release: Release, rows: int, columns: tuple[str, ...]
+def test_another_number_of_rows_is_refused_and_recorded(
+    keeper: Accountant, charge: Make, release: Release
 ) -> None:
     release(keeper, charge())
-    with pytest.raises(TableMismatch, match=r"^table must be the one on record, 10 rows with"):
-        keeper.authorize(charge("other"), rows=rows, columns=columns)
+    with pytest.raises(
+        TableMismatch, match=r"^table must be the one on record, 10 rows .* 11 rows"
+    ):
+        keeper.authorize(charge("other"), rows=11, columns=COLUMNS)
     assert kinds(keeper)[-1] == "rejection"
     assert keeper.spent() == Budget.of("0.1", "1e-6")
+
+
+def test_columns_that_the_grant_does_not_name_are_refused_without_naming_its_own(
+    path: Path, charge: Make
+) -> None:
+    keeper = Accountant.grant(path, **TERMS, rows=10, columns=list(COLUMNS))
+    with pytest.raises(TableMismatch, match=r"columns not among them: zip\. Use") as caught:
+        keeper.authorize(charge(), rows=10, columns=["age", "zip"])
+    assert "income" not in str(caught.value)
+    assert kinds(keeper) == ["grant", "rejection"]
 
 
 def test_a_table_named_in_the_grant_is_recorded_there(

@@ -1,6 +1,8 @@
+import math
 import os
 import re
-from datetime import date
+from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ FILLED = (Column(name="a", missing=-1), Column(name="b", missing=7))
 CELL = "31337.25"  # stands for a private value: no message may hold it
 LARGEST = 1e100
 GROUP = Label(name="group", levels=("x", "y"))
+NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -519,6 +522,20 @@ def source(request, tmp_path):
     return make
 
 
+@pytest.mark.parametrize("tiny", ["1e-36", "1e-45", "1e-400"])
+def test_a_tiny_decimal_leaves_other_rows_as_they_are(tiny, capfd):
+    values = [Decimal("170.5")] * 3 + [Decimal(tiny)]
+    frame = pd.DataFrame({"a": pd.Series(values, dtype=object), "b": 1.0})
+    assert [170.5, 170.5, 170.5] == load_table(frame, COLUMNS)[:3, 0].tolist()
+    assert ("", "") == capfd.readouterr()
+
+
+@pytest.mark.parametrize(("huge", "read"), [(10**400, 1e100), (-(10**400), -1e100)])
+def test_an_integer_beyond_all_floats_is_clamped(huge, read):
+    frame = pd.DataFrame({"a": pd.Series([huge, 1], dtype=object), "b": 1.0})
+    assert [read, 1.0] == load_table(frame, COLUMNS)[:, 0].tolist()
+
+
 class TestLabels:
     def test_a_code_is_the_position_of_the_level(self, source):
         assert [1.0, 0.0, 0.0, 1.0] == coded(source(["y", "x", "x", "y"]))
@@ -583,11 +600,33 @@ class TestLabels:
         expected = "a table with labels must be a data frame or a file; got a matrix. Name columns."
         assert expected == refusal(matrix, labels=(GROUP,))
 
-    def test_labels_that_cannot_be_text_are_refused_without_a_cell(self):
-        cells = pl.Series([f"x{CELL}".encode("utf-16"), b"\xff\xfe", b"y", b"z"])
-        frame = pl.DataFrame({"group": cells, **MEASURED})
-        expected = "column group must hold labels; got something else. Convert it to text."
-        assert expected == refusal(frame, labels=(GROUP,))
+    def test_cells_that_are_no_labels_are_the_rest(self):
+        frame = pl.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0], "group": [[CELL], [1.0]]})
+        label = Label(name="group", levels=("1",))
+        assert [1.0, 1.0] == load_table(frame, COLUMNS, [label])[:, 2].tolist()
+
+    @pytest.mark.parametrize("other", [7, 2.5, True, Decimal("2.50"), 2**70, None, "x", b"x", NOON])
+    @pytest.mark.parametrize("at", [0, 2])
+    def test_a_cell_does_not_change_how_others_are_read(self, at, other):
+        """One person's label must leave all other rows as they are, whatever its type."""
+        cells = [Decimal(1), 2, 3.0, "4", True]
+        label = Label(name="group", levels=("1", "2", "3", "4", "true"))
+        changed = [*cells[:at], other, *cells[at + 1 :]]
+
+        def codes(group):
+            frame = pd.DataFrame({"a": 1.0, "b": 2.0, "group": pd.Series(group, dtype=object)})
+            return load_table(frame, COLUMNS, [label])[:, 2].tolist()
+
+        assert [0.0, 1.0, 2.0, 3.0, 4.0] == codes(cells)
+        assert [0.0, 1.0, 2.0, 3.0, 4.0][at + 1 :] == codes(changed)[at + 1 :]
+        assert [0.0, 1.0, 2.0, 3.0, 4.0][:at] == codes(changed)[:at]
+
+    def test_whole_numbers_are_one_level_whatever_holds_them(self):
+        big = 2**60
+        label = Label(name="group", levels=(str(big),))
+        for group in ([big, big, 2], [big, big, None], [float(big), float(big), math.nan]):
+            frame = pd.DataFrame({"a": 1.0, "b": 2.0, "group": group})
+            assert [0.0, 0.0, 1.0] == load_table(frame, COLUMNS, [label])[:, 2].tolist()
 
     def test_fewer_than_two_rows_are_refused(self, file):
         text = refusal(file(f"a,b,group\n1,2,x{CELL}\n"), labels=(GROUP,))
