@@ -174,12 +174,14 @@ def _number(cell: Any) -> float:
     """One cell of mixed objects."""
     if cell is None or (isinstance(cell, str) and cell.strip().lower() in ("", "na", "nan")):
         return math.nan
-    if not isinstance(cell, str | int | float | Decimal | np.number | np.bool_):
-        raise TypeError
-    try:
+    if isinstance(cell, int | np.integer):
+        try:
+            return float(cell)
+        except OverflowError:  # beyond all floats
+            return math.inf if cell > 0 else -math.inf
+    if isinstance(cell, str | float | Decimal | np.floating | np.bool_):
         return float(cell)
-    except OverflowError:  # an integer beyond all floats
-        return math.inf if str(cell)[0] != "-" else -math.inf
+    raise TypeError
 
 
 def _codes(column: pl.Series | list[Any], label: Label) -> Floats:
@@ -196,10 +198,14 @@ def _level(cell: Any, levels: Mapping[str, float]) -> str:
         return cell if cell in levels else cell.removesuffix(".0")
     if isinstance(cell, bool | np.bool_):
         return str(cell).lower()
-    if isinstance(cell, int | float | Decimal | np.number):
-        number = float(cell) if not isinstance(cell, int | np.integer) else int(cell)
-        whole = isinstance(number, int) or number.is_integer()
-        return str(int(number)) if whole else repr(number)
+    try:
+        if isinstance(cell, int | np.integer):
+            return str(int(cell))
+        if isinstance(cell, float | Decimal | np.floating):
+            number = float(cell)
+            return str(int(number)) if number.is_integer() else repr(number)
+    except ValueError:  # thousands of digits: Python does not write them, nor does any level
+        pass
     return ""
 
 

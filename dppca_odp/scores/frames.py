@@ -176,8 +176,8 @@ def make_distances(
     rows, columns = matrix_shape(input_domain, input_metric)
 
     def distances(scores: Floats) -> Floats:
-        held = clamp(as_matrix(scores, rows, columns)[:, :2])
-        return np.hypot(held[:, :1] - x, held[:, 1:2] - y)
+        clamped = clamp(as_matrix(scores, rows, columns)[:, :2])
+        return np.hypot(clamped[:, :1] - x, clamped[:, 1:2] - y)
 
     return dp.t.make_user_transformation(
         input_domain,
