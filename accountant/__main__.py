@@ -1,19 +1,29 @@
-"""The script `accountant`: grant a budget, show where it went, verify the ledger."""
+"""The script `accountant`: grant budgets, show where they went, prove that nothing was altered."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from accountant.accountant import Accountant
-from accountant.audit import verify
+from accountant.accountant import Accountant, no_grant
+from accountant.amounts import parse_amount, show_up
+from accountant.audit import Audit, Problem
+from accountant.databases.addresses import shown
+from accountant.entries import Entry
 from accountant.errors import AccountantError
-from accountant.ledger import Ledger, read_entries
+from accountant.exports import is_export, read_export, write_export
+from accountant.heads import Head, compare, head_of
+from accountant.ledger import Ledger, upgrade
 from accountant.scripts import leave, run_script
 from accountant.specs import Budget, PrivacyUnit
+from accountant.statements import Statement, read_statements
 
 app = typer.Typer(
     add_completion=False,
@@ -23,23 +33,42 @@ app = typer.Typer(
     help="Keep the privacy budget of data sets in a ledger.",
 )
 
-LedgerPath = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger file.")]
+LedgerAddress = Annotated[
+    str, typer.Argument(metavar="LEDGER", help="A file, or postgresql+psycopg://USER@HOST/NAME.")
+]
+LedgerOrExport = Annotated[
+    str, typer.Argument(metavar="LEDGER", help="A ledger, or an export of one (.jsonl).")
+]
+DataSet = Annotated[str, typer.Option(help="The name of the data set.")]
+Epsilon = Annotated[str, typer.Option(help='Exact, such as "1" or "0.5".')]
+Delta = Annotated[str, typer.Option(help='Exact, such as "1e-6".')]
+Actor = Annotated[str | None, typer.Option(help="Who does it; the user if left out.")]
+Reason = Annotated[str | None, typer.Option(help="Why it is raised, to the budget given here.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class Format(StrEnum):
+    """The forms of a report."""
+
+    TEXT = "text"
+    HTML = "html"
+    JSON = "json"
 
 
 @app.command()
 def grant(
-    ledger: LedgerPath,
-    dataset: Annotated[str, typer.Option(help="The name of the data set.")],
-    epsilon: Annotated[str, typer.Option(help='Exact, such as "1" or "0.5".')],
-    delta: Annotated[str, typer.Option(help='Exact, such as "1e-6".')],
+    ledger: LedgerAddress,
+    dataset: DataSet,
+    epsilon: Epsilon,
+    delta: Delta,
     rows_per_person: Annotated[int, typer.Option(min=1, help="At most this many rows each.")],
     rows: Annotated[int | None, typer.Option(min=1, help="Rows of the table.")] = None,
     columns: Annotated[str | None, typer.Option(help="Column names: A,B,...")] = None,
     purpose: Annotated[str, typer.Option(help="What the budget is for.")] = "",
-    actor: Annotated[str | None, typer.Option(help="Who grants; the user if left out.")] = None,
+    actor: Actor = None,
+    reason: Reason = None,
 ) -> None:
-    """Grant a budget to a data set, once. The ledger is created if it is missing."""
+    """Grant a budget to a data set, once, or raise it. The ledger is created if it is missing."""
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     keeper = Accountant.grant(
         ledger,
@@ -50,47 +79,178 @@ def grant(
         columns=names,
         actor=actor,
         purpose=purpose,
+        reason=reason,
     )
-    typer.echo(f"Granted to {dataset}: {keeper.granted}, protecting {keeper.unit}.")
+    typer.echo(f"Granted to {dataset}: {keeper.balance().total.granted}, protecting {keeper.unit}.")
 
 
 @app.command()
-def show(
-    ledger: LedgerPath,
-    dataset: Annotated[str | None, typer.Option(help="Only this data set.")] = None,
-    as_json: AsJson = False,
+def allocate(
+    ledger: LedgerAddress,
+    dataset: DataSet,
+    allocation: Annotated[str, typer.Option(help="The analyst or project it is for.")],
+    epsilon: Epsilon,
+    delta: Delta,
+    purpose: Annotated[str, typer.Option(help="What it is for.")] = "",
+    actor: Actor = None,
+    reason: Reason = None,
 ) -> None:
-    """Show what was granted, what was spent on what, and what was refused."""
-    source = Ledger(ledger)
-    names = list(source.audit().books) if dataset is None else [dataset]
-    statements = [Accountant(source, data_set=name).statement() for name in names]
-    if as_json:
-        documents = [statement.model_dump(mode="json") for statement in statements]
+    """Set a part of the free pool aside under a name, once, or raise it."""
+    keeper = Accountant(ledger, data_set=dataset).allocate(
+        allocation, Budget.of(epsilon, delta), actor=actor, purpose=purpose, reason=reason
+    )
+    free = keeper.balance().free.remaining
+    typer.echo(
+        f"Allocated to {allocation}: {keeper.granted}. The free pool has {free.show_down()} left."
+    )
+
+
+@app.command()
+def void(
+    ledger: LedgerAddress,
+    dataset: DataSet,
+    key: Annotated[str, typer.Option(help="The release key of the charge.")],
+    reason: Annotated[str, typer.Option(help="Why it is given back.")],
+    actor: Actor = None,
+) -> None:
+    """Give back a charge whose measurement never started."""
+    keeper = Accountant(ledger, data_set=dataset)
+    keeper.void(key, reason, actor=actor)
+    typer.echo(f"Voided {key}. Spent {keeper.balance().total.spent.show_up()}.")
+
+
+@app.command()
+def report(
+    ledger: LedgerOrExport,
+    dataset: Annotated[str | None, typer.Option(help="Only this data set.")] = None,
+    form: Annotated[Format, typer.Option("--format", help="text, html or json.")] = Format.TEXT,
+) -> None:
+    """Show what was granted, what was spent on what, what was refused, and what it means."""
+    statements = statements_of(ledger, dataset)
+    if form is Format.JSON:
+        documents = [statement.model_dump(mode="json") for statement in statements.values()]
         typer.echo(json.dumps(documents, indent=2))
+    elif form is Format.HTML:
+        from accountant.reports.html import render_html
+
+        typer.echo(render_html(list(statements.values())))
     else:
-        texts = [statement.render() for statement in statements]
+        texts = [statement.render() for statement in statements.values()]
         typer.echo("\n\n".join(texts) or "The ledger holds no grant yet.")
 
 
 @app.command("verify")
-def verify_ledger(ledger: LedgerPath, as_json: AsJson = False) -> None:
-    """Check hashes, order and totals. The exit status is 1 if anything is wrong."""
-    entries = read_entries(ledger)
-    problems = verify(entries)
-    head = entries[-1].hash if entries else None
+def verify_ledger(
+    ledger: LedgerOrExport,
+    head: Annotated[
+        Path | None, typer.Option(metavar="HEAD.json", help="What `head` printed earlier.")
+    ] = None,
+    public_key: Annotated[
+        Path | None, typer.Option(metavar="PUBLIC.pem", help="Who must have signed the head.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check hashes, order, totals and refusals. The exit status is 1 if anything is wrong."""
+    published = None if head is None else Head.read(head)
+    audit, problems, found = Audit(), [], None
+    with entries_of(ledger) as entries:
+        for entry in entries:
+            audit.add(entry)
+            if published and audit.count == published.entries:
+                found = entry.hash
+    problems += audit.problems
+    if published:
+        if public_key and not published.is_signed_by(public_key):
+            problems.append(Problem(published.entries, "the head's signature is not that key's"))
+        if wrong := compare(published, found, audit.count):
+            problems.append(Problem(published.entries, wrong))
+    last = audit.head if audit.count else None
     if as_json:
         document = {
-            "entries": len(entries),
-            "head": head,
+            "entries": audit.count,
+            "head": last,
             "problems": [asdict(problem) for problem in problems],
         }
         typer.echo(json.dumps(document, indent=2))
     else:
         for problem in problems:
             typer.echo(f"entry {problem.position}: {problem.message}")
-        verdict = f"{len(problems)} problems" if problems else f"sound; last hash {head}"
-        typer.echo(f"{len(entries)} entries, {verdict}")
+        verdict = f"{len(problems)} problems" if problems else f"sound; last hash {last}"
+        typer.echo(f"{audit.count} entries, {verdict}")
     raise typer.Exit(1 if problems else 0)
+
+
+@app.command()
+def head(
+    ledger: LedgerAddress,
+    key: Annotated[
+        Path | None, typer.Option(metavar="KEY.pem", help="Sign it with this Ed25519 key.")
+    ] = None,
+) -> None:
+    """Print the head. Published elsewhere, it shows when the end is cut off later."""
+    with Ledger(ledger).reading() as records:
+        found = head_of(records.last())
+    signed = found if key is None else found.signed(key)
+    typer.echo(signed.model_dump_json(exclude_defaults=True))
+
+
+@app.command()
+def export(ledger: LedgerAddress) -> None:
+    """Print every entry, one JSON object a line, for checking without this package."""
+    with entries_of(ledger) as entries:
+        for line in write_export(entries):
+            typer.echo(line)
+
+
+@app.command("assert")
+def assert_balance(
+    ledger: LedgerOrExport,
+    dataset: DataSet,
+    spent_at_most: Annotated[str, typer.Option(help="The epsilon that must not be passed.")],
+    delta_at_most: Annotated[str | None, typer.Option(help="And the delta.")] = None,
+) -> None:
+    """Exit with status 1 if more was spent. Everything is verified first."""
+    statement = statements_of(ledger, dataset)[dataset]
+    epsilon = parse_amount(spent_at_most, "spent_at_most")
+    delta = None if delta_at_most is None else parse_amount(delta_at_most, "delta_at_most")
+    spent = statement.spent
+    holds = spent.epsilon <= epsilon and (delta is None or spent.delta <= delta)
+    bound = f"epsilon {show_up(epsilon)}" + (
+        "" if delta is None else f" and delta {show_up(delta)}"
+    )
+    typer.echo(
+        f"{dataset}: spent {spent.show_up()}, {'at most' if holds else 'more than'} {bound}."
+    )
+    raise typer.Exit(0 if holds else 1)
+
+
+@app.command("upgrade")
+def upgrade_ledger(ledger: LedgerAddress) -> None:
+    """Bring a ledger of an older format to this one. No entry is rewritten."""
+    typer.echo(f"Upgraded from format {upgrade(ledger)}.")
+
+
+@contextmanager
+def entries_of(address: str) -> Iterator[Iterator[Entry]]:
+    """All entries of a ledger, whose storage is checked first, or of an export."""
+    if is_export(address):
+        yield read_export(address)
+        return
+    ledger = Ledger(address)
+    ledger.check_storage()
+    with ledger.reading() as records:
+        yield records.stream()
+
+
+def statements_of(address: str, data_set: str | None) -> dict[str, Statement]:
+    """The statements of a ledger or an export: all, or that of one data set."""
+    with entries_of(address) as entries:
+        statements = read_statements(entries, address if is_export(address) else shown(address))
+    if data_set is None:
+        return statements
+    if data_set not in statements:
+        raise no_grant(shown(address), data_set, statements)
+    return {data_set: statements[data_set]}
 
 
 def main() -> None:

@@ -2,49 +2,54 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from accountant import grants
+from accountant.balances import Balance, Pool
 from accountant.books import Book
 from accountant.composition import BudgetExceeded, require_fit, require_spendable
-from accountant.entries import Entry, Grant, Refusal, Rejection, Started
+from accountant.entries import Allocation, Entry, Grant, Refusal, Rejection, Started, Void
 from accountant.errors import (
     AccountantError,
-    GrantConflict,
     InvalidValue,
     NoGrant,
     TableMismatch,
     UnitMismatch,
 )
-from accountant.facts import check_name, in_one_line, one_line
-from accountant.keys import (
-    Authorization,
-    StoredRelease,
-    attempts_under,
-    check_key,
-    newest_release,
-)
-from accountant.ledger import Ledger, Transaction
+from accountant.facts import LONGEST_WORDS, check_reason, in_one_line, one_line
+from accountant.keys import Authorization, StoredRelease, check_key, check_plan
+from accountant.ledger import Ledger, Records, Transaction
 from accountant.specs import Budget, Charge, PrivacyUnit, Split, TableFacts
-from accountant.statements import Statement
+from accountant.statements import Statement, read_statements
 
 
 class Accountant:
-    """A handle on one granted data set. It holds no balance: copies cannot fork the budget."""
+    """A handle on one granted data set. It holds no balance: copies cannot fork the budget.
 
-    def __init__(self, ledger: str | os.PathLike[str] | Ledger, *, data_set: str) -> None:
+    `allocation`: the part of the grant that its charges draw on; the free pool if left out.
+    """
+
+    def __init__(
+        self,
+        ledger: str | os.PathLike[str] | Ledger,
+        *,
+        data_set: str,
+        allocation: str | None = None,
+    ) -> None:
         if not isinstance(ledger, Ledger):
             path = Path(ledger).absolute()
-            if os.path.isdir(path.parent) and not os.path.exists(path):
-                raise _no_grant(path, data_set)
-            ledger = Ledger(path)
+            missing = "://" not in os.fspath(ledger) and not path.exists()
+            if missing and path.parent.is_dir():
+                raise no_grant(str(path), data_set, ())
+            ledger = Ledger(ledger)
         self.ledger = ledger
         self.data_set = data_set
-        self._book()
+        self.allocation = allocation
+        self.pool()
 
     @classmethod
     def grant(
@@ -58,13 +63,13 @@ class Accountant:
         columns: Iterable[str] | None = None,
         actor: str | None = None,
         purpose: str = "",
+        reason: str | None = None,
     ) -> Accountant:
         """Grant a budget once. The same terms again change nothing; others are refused.
 
-        Rows and columns left out are recorded by the first release, before its charge.
+        Rows and columns left out are recorded by the first release, before its charge. With a
+        `reason` the grant is raised to this budget: the new whole, not what is added.
         """
-        check_name(data_set, "data_set")
-        require_spendable(budget)
         if (rows is None) != (columns is None):
             raise InvalidValue(
                 "rows and columns must be given together; got one of them. Give both or neither."
@@ -72,61 +77,97 @@ class Accountant:
         table = None if rows is None or columns is None else _table(rows, columns)
         with in_one_line():
             terms = Grant(
-                budget=budget, unit=unit, table=table, actor=actor or _user(), purpose=purpose
+                budget=budget, unit=unit, table=table, actor=actor or grants.user(), purpose=purpose
             )
         if not isinstance(ledger, Ledger):
+            grants.check_terms(data_set, terms)
             ledger = Ledger.create(ledger)
         with ledger.transaction() as transaction:
-            for other in transaction.data_sets():
-                if other != data_set and other.casefold() == data_set.casefold():
-                    raise GrantConflict(
-                        f"data_set must differ from {other!r} by more than case; got {data_set!r}. "
-                        "Use the name that has a grant."
-                    )
-            standing = transaction.book(data_set).grant
-            if standing is None:
-                transaction.append(data_set, "grant", terms)
-            elif (standing.budget, standing.unit, standing.table) != (budget, unit, table):
-                raise GrantConflict(
-                    f"grant must keep its terms; got {budget} for {unit}, {table or 'any table'}, "
-                    f"where {data_set!r} has {standing.budget} for {standing.unit}, "
-                    f"{standing.table or 'any table'}. Use those terms."
-                )
+            grants.grant(transaction, data_set, terms, reason)
         return cls(ledger, data_set=data_set)
 
+    def allocate(
+        self,
+        allocation: str,
+        budget: Budget,
+        *,
+        actor: str | None = None,
+        purpose: str = "",
+        reason: str | None = None,
+    ) -> Accountant:
+        """Set a part of the free pool aside, and return the handle that draws on it.
+
+        The same terms again change nothing. With a `reason` the allocation is raised to this
+        budget: the new whole, not what is added.
+
+        Raises:
+            BudgetExceeded: the free pool holds less.
+            GrantConflict: the allocation has another budget, and this is no raise.
+        """
+        with in_one_line():
+            terms = Allocation(budget=budget, actor=actor or grants.user(), purpose=purpose)
+        with self.ledger.transaction() as transaction:
+            grants.allocate(transaction, self.data_set, allocation, terms, reason)
+        return Accountant(self.ledger, data_set=self.data_set, allocation=allocation)
+
+    def void(self, release_key: str, reason: str, *, actor: str | None = None) -> None:
+        """Give back a charge whose measurement never started, with a reason.
+
+        Raises:
+            OutOfOrder: there is no such charge, or its measurement may have run.
+        """
+        with in_one_line():
+            terms = Void(actor=actor or grants.user(), reason=reason)
+        with self.ledger.transaction() as transaction:
+            grants.void(transaction, self.data_set, release_key, terms)
+
     def __repr__(self) -> str:
-        return f"Accountant({str(self.ledger.path)!r}, data_set={self.data_set!r})"
+        drawn = f", allocation={self.allocation!r}" if self.allocation else ""
+        return f"Accountant({self.ledger.address!r}, data_set={self.data_set!r}{drawn})"
 
     @property
     def granted(self) -> Budget:
-        """The whole budget."""
-        return self._book().terms().budget
+        """What may be spent from the pool that this handle draws on."""
+        return self.pool().granted
 
     @property
     def unit(self) -> PrivacyUnit:
         """Who is protected."""
-        return self._book().terms().unit
+        with self.ledger.reading() as records:
+            return self._book(records).terms().unit
 
     @property
     def table(self) -> TableFacts | None:
         """The rows and columns on record, if any yet."""
-        return self._book().table
+        with self.ledger.reading() as records:
+            return self._book(records).table
 
     def spent(self) -> Budget:
-        """The sum of all charges."""
-        return self._book().spent
+        """The sum of the charges to this handle's pool, without those that were voided."""
+        return self.pool().spent
 
     def remaining(self) -> Budget:
-        """Granted less spent."""
-        return self._book().remaining()
+        """Granted less spent, of this handle's pool."""
+        return self.pool().remaining
+
+    def pool(self) -> Pool:
+        """The part of the grant that this handle draws on."""
+        with self.ledger.reading() as records:
+            return self._book(records).pool(self.allocation)
+
+    def balance(self) -> Balance:
+        """Where the whole grant stands."""
+        with self.ledger.reading() as records:
+            return self._book(records).balance(self.allocation)
 
     def entries(self) -> tuple[Entry, ...]:
         """This data set's entries in the ledger."""
-        return tuple(entry for entry in self.ledger.entries() if entry.data_set == self.data_set)
+        return self.ledger.entries(self.data_set)
 
     def statement(self) -> Statement:
-        """What the ledger says about this data set."""
-        return Statement.of(self.ledger.audit(), self.data_set)
+        """What the ledger says about this data set. It reads and checks the whole ledger."""
+        with self.ledger.reading() as records:
+            return read_statements(records.stream(), self.ledger.address)[self.data_set]
 
     def split(self, budget: Budget, split: Split) -> dict[str, Budget]:
         """The parts of a budget by stage, as `Split.divide`: exact, and nothing is charged."""
@@ -134,12 +175,13 @@ class Accountant:
 
     def check_unit(self, unit: PrivacyUnit) -> None:
         """Raise UnitMismatch unless the grant protects this unit; `authorize` checks it again."""
-        _match_unit(self._book(), unit)
+        _match_unit(self.unit, unit)
 
     def stored(self, key: str, plan_hash: str) -> StoredRelease | None:
         """The newest release under this key; KeyConflict if the key is another plan's."""
         check_key(key)
-        return newest_release(attempts_under(self._book(), key, plan_hash))
+        with self.ledger.reading() as records:
+            return self._stored(records, self._book(records, key), key, plan_hash)
 
     def authorize(
         self,
@@ -156,21 +198,22 @@ class Accountant:
 
         `fresh` pays again for a new release. So does a charge that left no release.
         """
-        check_key(charge.release_key)
+        key = charge.release_key
+        check_key(key)
         require_spendable(charge.budget)
         read = _table(rows, columns)
-        charge = charge.model_copy(update={"actor": charge.actor or _user()})
+        charge = charge.model_copy(update={"actor": charge.actor or grants.user()})
         refused: AccountantError
         with self.ledger.transaction() as transaction:
-            book = transaction.book(self.data_set)
-            _match_unit(book, charge.unit)
+            book = self._book(transaction, key)
+            _match_unit(book.terms().unit, charge.unit)
             try:
                 _match_table(book, read)
-                attempts = attempts_under(book, charge.release_key, charge.plan_hash)
-                stored = newest_release(attempts)
+                stored = self._stored(transaction, book, key, charge.plan_hash)
                 if stored and not fresh:
                     return stored
-                require_fit(charge.budget, book.terms().budget, book.spent)
+                pool = book.pool(self.allocation)
+                require_fit(charge.budget, pool.granted, pool.spent, self.allocation)
             except TableMismatch as error:
                 self._reject(transaction, str(error))
                 refused = error
@@ -183,40 +226,66 @@ class Accountant:
 
     def start(self, authorization: Authorization) -> None:
         """Record that the measurement runs from here on. Once per authorization."""
-        with self.ledger.transaction() as transaction:
-            transaction.append(self.data_set, "started", Started(), authorization.release_key)
+        self._follow(authorization, "started", Started())
 
     def store(self, authorization: Authorization, release: dict[str, Any]) -> None:
         """Record what was released. Once, after `start`."""
-        with self.ledger.transaction() as transaction:
-            transaction.append(self.data_set, "release", release, authorization.release_key)
+        self._follow(authorization, "release", release)
 
     def reject(self, reason: str) -> None:
         """Record that data could not be used. The reason must be public; nothing is charged."""
-        reason = one_line(reason)
-        check_name(reason, "reason")
+        reason = one_line(reason)[:LONGEST_WORDS]
+        check_reason(reason, "reason")
         with self.ledger.transaction() as transaction:
             self._reject(transaction, reason)
 
-    def _book(self) -> Book:
-        books = self.ledger.audit().books
-        book = books.get(self.data_set)
-        if book is None:
-            raise _no_grant(self.ledger.path, self.data_set, books)
+    def _book(self, records: Records, release_key: str | None = None) -> Book:
+        book = records.book(self.data_set, release_key=release_key, allocation=self.allocation)
+        if book.grant is None:
+            raise no_grant(self.ledger.address, self.data_set, records.data_sets())
+        if self.allocation not in book.pools:
+            others = ", ".join(repr(name) for name in records.allocations(self.data_set))
+            raise NoGrant(
+                f"allocation must be one of {self.data_set!r}; got {self.allocation!r}, where "
+                f"there {f'are {others}' if others else 'is none'}. Use one of them, or none: the "
+                "free pool."
+            )
         return book
+
+    def _stored(
+        self, records: Records, book: Book, key: str, plan_hash: str
+    ) -> StoredRelease | None:
+        check_plan(book, key, plan_hash)
+        found = records.release(self.data_set, key) if key in book.attempts else None
+        if found is None:
+            return None
+        entry, release = found
+        return StoredRelease(entry.release_key or key, plan_hash, entry.time, release)
 
     def _charge(self, transaction: Transaction, charge: Charge, read: TableFacts) -> Authorization:
         book = transaction.book(self.data_set)
-        earlier = book.attempts.get(charge.release_key, ())
-        repeated = any(attempt.release is None for attempt in earlier)
         key = book.next_key(charge.release_key)
         charge = charge.model_copy(update={"release_key": key})
         seen = book.table.columns if book.table else ()
         if not set(read.columns) <= set(seen):
             table = _table(read.rows, dict.fromkeys((*seen, *read.columns)))
             transaction.append(self.data_set, "table", table)
-        entry = transaction.append(self.data_set, "charge", charge, key)
-        return Authorization(entry.sequence, key, charge, repeated)
+        entry = transaction.append(
+            self.data_set, "charge", charge, release_key=key, allocation=self.allocation
+        )
+        return Authorization(entry.sequence, key, self.allocation, charge)
+
+    def _follow(
+        self, authorization: Authorization, kind: str, body: Started | dict[str, Any]
+    ) -> None:
+        with self.ledger.transaction() as transaction:
+            transaction.append(
+                self.data_set,
+                kind,
+                body,
+                release_key=authorization.release_key,
+                allocation=authorization.allocation,
+            )
 
     def _refuse(self, transaction: Transaction, charge: Charge, error: BudgetExceeded) -> None:
         refusal = Refusal(
@@ -230,14 +299,14 @@ class Accountant:
             remaining=error.remaining,
             shortfall=error.shortfall,
         )
-        transaction.append(self.data_set, "refusal", refusal)
+        transaction.append(self.data_set, "refusal", refusal, allocation=self.allocation)
 
     def _reject(self, transaction: Transaction, reason: str) -> None:
-        transaction.append(self.data_set, "rejection", Rejection(reason=reason, actor=_user()))
+        rejection = Rejection(reason=reason, actor=grants.user())
+        transaction.append(self.data_set, "rejection", rejection)
 
 
-def _match_unit(book: Book, unit: PrivacyUnit) -> None:
-    granted = book.terms().unit
+def _match_unit(granted: PrivacyUnit, unit: PrivacyUnit) -> None:
     if unit != granted:
         raise UnitMismatch(
             f"unit must be that of the grant, {granted}; got {unit}. State the unit of the grant."
@@ -266,18 +335,12 @@ def _table(rows: int, columns: Iterable[str]) -> TableFacts:
         return TableFacts(rows=rows, columns=tuple(columns))
 
 
-def _no_grant(path: Path, data_set: str, granted: Iterable[str] = ()) -> NoGrant:
+def no_grant(address: str, data_set: str, granted: Iterable[str]) -> NoGrant:
+    """The error for a data set without a grant, with the officer's command."""
     others = ", ".join(repr(name) for name in granted)
     return NoGrant(
-        f"data set must have a grant in {path}; got {data_set!r}, which has none"
+        f"data set must have a grant in {address}; got {data_set!r}, which has none"
         f"{f' (it grants {others})' if others else ''}. The privacy officer types: "
-        f"accountant grant {shlex.quote(str(path))} --dataset {shlex.quote(data_set)} "
+        f"accountant grant {shlex.quote(address)} --dataset {shlex.quote(data_set)} "
         "--epsilon E --delta D --rows-per-person C"
     )
-
-
-def _user() -> str:
-    try:
-        return check_name(getpass.getuser(), "user")
-    except (ImportError, KeyError, OSError, InvalidValue):
-        return "unknown"

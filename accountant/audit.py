@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 
-from accountant.books import Book
+from accountant.books import Book, RuleError, read_balance
 from accountant.entries import GENESIS, Entry
+from accountant.errors import LedgerUnreadable
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00", re.ASCII)
 
@@ -28,6 +31,7 @@ class Audit:
     problems: list[Problem] = field(default_factory=list)
     count: int = 0
     last: Entry | None = None
+    _stated: dict[str, tuple[Fraction, ...]] = field(default_factory=dict)
 
     @property
     def head(self) -> str:
@@ -41,6 +45,7 @@ class Audit:
         book = self.books.setdefault(entry.data_set, Book(entry.data_set))
         if problem := book.add(entry):
             found.append(problem)
+        found += self._balance_problems(book, entry)
         self.problems += [Problem(self.count, message) for message in found]
         self.last = entry
 
@@ -56,6 +61,26 @@ class Audit:
         elif self.last and str(entry.time) < str(self.last.time):
             yield "the time is before that of the entry before it"
 
+    def _balance_problems(self, book: Book, entry: Entry) -> Iterable[str]:
+        """One entry is named, not all that follow it: where the difference is not that of before.
+
+        Entries of format 1 state no balance.
+        """
+        before = self._stated.get(entry.data_set)
+        if entry.balance is None:
+            if before is not None:
+                yield "the balance is missing"
+            return
+        try:
+            stated = read_balance(entry.balance)
+        except RuleError as problem:
+            yield str(problem).replace("body", "balance")
+            return
+        now = book.balance(entry.allocation).differs_by(stated)
+        self._stated[entry.data_set] = now
+        if any(now) and now != before:
+            yield "the balance is not what the entries before it and this one leave"
+
 
 def verify(entries: Iterable[Entry]) -> list[Problem]:
     """Every problem of the entries, in order; none when the ledger is sound."""
@@ -63,3 +88,17 @@ def verify(entries: Iterable[Entry]) -> list[Problem]:
     for entry in entries:
         audit.add(entry)
     return audit.problems
+
+
+def require_sound(audit: Audit, address: str) -> None:
+    """Raise LedgerUnreadable if the audit met a problem."""
+    if audit.problems:
+        raise unsound(address, audit.problems[0].position, audit.problems[0].message)
+
+
+def unsound(address: str, position: object, why: str) -> LedgerUnreadable:
+    """The error for an entry that this package has not written."""
+    return LedgerUnreadable(
+        f"ledger must be sound; got {address}, where entry {position} is wrong: {why}. "
+        f"Run `accountant verify {shlex.quote(address)}`."
+    )

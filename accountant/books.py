@@ -1,7 +1,8 @@
 """What the entries say about one data set, and which entry may follow them.
 
 The rules here guard every append and are the same that `verify` replays: an entry is accepted,
-or its problems are named and it is not counted.
+or its problems are named and it is not counted. A book that takes in a whole ledger knows all its
+keys and allocations; one that is resumed from a balance knows those it was told.
 """
 
 from __future__ import annotations
@@ -11,14 +12,32 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, cast
 
+from accountant.balances import EMPTY, Balance, Pool
 from accountant.composition import NOTHING, require_spendable, shortfall
-from accountant.entries import Entry, Grant, Refusal, Rejection, Started, canonical_json
+from accountant.entries import (
+    Allocation,
+    Entry,
+    Grant,
+    Raise,
+    Refusal,
+    Rejection,
+    Started,
+    Void,
+    canonical_json,
+)
 from accountant.errors import InvalidAmount
 from accountant.facts import Fact
 from accountant.specs import Budget, Charge, TableFacts
 
 AnyFact = TypeVar("AnyFact", bound=Fact)
-State = Literal["charged", "started", "released"]
+State = Literal["charged", "started", "released", "voided"]
+
+#: What an attempt must be, and what it becomes, by the kind of entry.
+STEPS: dict[str, tuple[State, State]] = {
+    "started": ("charged", "started"),
+    "release": ("started", "released"),
+    "void": ("charged", "voided"),
+}
 
 
 @dataclass(slots=True)
@@ -26,10 +45,10 @@ class Attempt:
     """One charge and what became of it."""
 
     sequence: int
-    time: str
-    charge: Charge
+    plan_hash: str
+    budget: Budget
+    allocation: str | None
     state: State = "charged"
-    release: dict[str, Any] | None = None
 
 
 class RuleError(Exception):
@@ -42,51 +61,94 @@ class Book:
 
     data_set: str
     grant: Grant | None = None
-    granted_at: str = ""
     table: TableFacts | None = None
-    spent: Budget = NOTHING
-    attempts: dict[str, list[Attempt]] = field(default_factory=dict)  # by the key as given
-    by_key: dict[str, Attempt] = field(default_factory=dict)  # by the key as charged
-    refusals: list[tuple[Entry, Refusal]] = field(default_factory=list)
-    rejections: list[tuple[Entry, Rejection]] = field(default_factory=list)
+    pools: dict[str | None, Pool] = field(default_factory=dict)  # None: the free pool
+    allocations: Pool = EMPTY  # all of them together
+    attempts: dict[str, Attempt] = field(default_factory=dict)  # by the key as charged
+    counts: dict[str, int] = field(default_factory=dict)  # attempts by the key as given
 
     def terms(self) -> Grant:
-        """The grant, once there is one."""
+        """The grant, once there is one. Its budget may have been raised since."""
         if self.grant is None:
             raise RuleError("a grant must come first")
         return self.grant
 
-    def remaining(self) -> Budget:
-        """Granted less spent."""
-        return self.terms().budget - self.spent
+    def pool(self, allocation: str | None) -> Pool:
+        """What charges to this allocation draw on."""
+        pool = self.pools.get(allocation)
+        if pool is None:
+            raise RuleError(f"there is no allocation {allocation!r}")
+        return pool
+
+    def balance(self, allocation: str | None) -> Balance:
+        """What stands in the pools, and in this one of the allocations."""
+        return Balance(
+            free=self.pools.get(None, EMPTY),
+            allocations=self.allocations,
+            allocation=None if allocation is None else self.pools.get(allocation),
+        )
 
     def next_key(self, key: str) -> str:
         """The key of the next attempt: KEY, then KEY#2, KEY#3 and so on."""
-        number = len(self.attempts.get(key, ())) + 1
+        number = self.counts.get(key, 0) + 1
         return key if number == 1 else f"{key}#{number}"
+
+    def resume(self, balance: Balance, allocation: str | None) -> None:
+        """Go on from the balance that an entry about this allocation stated."""
+        self.pools[None], self.allocations = balance.free, balance.allocations
+        if allocation is not None:
+            self.recall_pool(allocation, balance)
+
+    def recall_pool(self, allocation: str, balance: Balance) -> None:
+        """Take in what the last entry about an allocation stated about it."""
+        if balance.allocation is not None:
+            self.pools[allocation] = balance.allocation
+
+    def recall(self, entry: Entry) -> None:
+        """Take an entry in whose effect on the balance is known."""
+        match entry.kind:
+            case "grant":
+                self.grant = read_body(entry, Grant)
+                self.table = self.grant.table
+            case "table":
+                self.table = read_body(entry, TableFacts)
+            case "charge":
+                self._note_attempt(entry, read_body(entry, Charge))
+            case _:
+                self.attempts[entry.release_key or ""].state = STEPS[entry.kind][1]
 
     def add(self, entry: Entry) -> str | None:
         """Take the entry in, or say in one sentence why it does not belong here."""
         try:
             if entry.kind != "grant":
                 self.terms()
+            if entry.kind not in ("charge", *STEPS):
+                _require_none(entry, "release_key")
             match entry.kind:
                 case "grant":
-                    self._add_grant(entry, _read(entry, Grant))
+                    self._add_grant(entry, read_body(entry, Grant))
+                case "raise":
+                    self._add_raise(entry, read_body(entry, Raise))
+                case "allocation":
+                    self._add_allocation(entry, read_body(entry, Allocation))
                 case "table":
-                    self._add_table(entry, _read(entry, TableFacts))
+                    self._add_table(entry, read_body(entry, TableFacts))
                 case "charge":
-                    self._add_charge(entry, _read(entry, Charge))
+                    self._add_charge(entry, read_body(entry, Charge))
                 case "started":
-                    _read(entry, Started)
-                    self._advance(entry, "charged", "started")
+                    read_body(entry, Started)
+                    self._advance(entry)
                 case "release":
-                    self._advance(entry, "started", "released", _document(entry.body, "release"))
+                    read_document(entry)
+                    self._advance(entry)
+                case "void":
+                    read_body(entry, Void)
+                    self._add_void(entry)
                 case "refusal":
-                    self._add_refusal(entry, _read(entry, Refusal))
+                    self._add_refusal(entry, read_body(entry, Refusal))
                 case "rejection":
-                    _require_no_key(entry)
-                    self.rejections.append((entry, _read(entry, Rejection)))
+                    _require_none(entry, "allocation")
+                    read_body(entry, Rejection)
                 case _:
                     raise RuleError(f"kind {entry.kind!r} is unknown")
         except (RuleError, InvalidAmount) as problem:
@@ -94,14 +156,40 @@ class Book:
         return None
 
     def _add_grant(self, entry: Entry, grant: Grant) -> None:
-        _require_no_key(entry)
+        _require_none(entry, "allocation")
         if self.grant is not None:
             raise RuleError("the data set was granted before")
         require_spendable(grant.budget)
-        self.grant, self.granted_at, self.table = grant, entry.time, grant.table
+        self.grant, self.table = grant, grant.table
+        self.pools[None] = Pool(granted=grant.budget, spent=NOTHING)
+
+    def _add_raise(self, entry: Entry, raised: Raise) -> None:
+        pool = self.pool(entry.allocation)
+        before = pool.granted if entry.allocation else self.balance(None).total.granted
+        if raised.budget == before or not before.fits_within(raised.budget):
+            raise RuleError(f"a raise must be to more than {before}")
+        self._move(entry.allocation, raised.budget - before, within=entry.allocation is not None)
+
+    def _add_allocation(self, entry: Entry, allocation: Allocation) -> None:
+        if entry.allocation is None:
+            raise RuleError("an allocation must have a name")
+        if entry.allocation in self.pools:
+            raise RuleError(f"allocation {entry.allocation!r} was made before")
+        require_spendable(allocation.budget)
+        self._move(entry.allocation, allocation.budget, within=True)
+
+    def _move(self, name: str | None, budget: Budget, *, within: bool) -> None:
+        """Put a budget into a pool: from the free pool, or from outside the grant."""
+        free, moved = self.pool(None), Pool(granted=budget, spent=NOTHING)
+        if within:
+            if not budget.fits_within(free.remaining):
+                raise RuleError(f"the free pool held {free.remaining.show_down()}")
+            self.pools[None] = free - moved
+            self.allocations += moved
+        self.pools[name] = self.pools.get(name, EMPTY) + moved
 
     def _add_table(self, entry: Entry, table: TableFacts) -> None:
-        _require_no_key(entry)
+        _require_none(entry, "allocation")
         if self.terms().table is not None:
             raise RuleError("the table was named in the grant")
         if self.table is not None and (
@@ -114,48 +202,81 @@ class Book:
 
     def _add_charge(self, entry: Entry, charge: Charge) -> None:
         key = charge.release_key.partition("#")[0]
-        earlier = self.attempts.setdefault(key, [])
         if entry.release_key != charge.release_key:
             raise RuleError("the release key differs from the one in the body")
         if charge.release_key != self.next_key(key):
             raise RuleError(f"the release key must be {self.next_key(key)!r}")
-        if any(attempt.charge.plan_hash != charge.plan_hash for attempt in earlier):
+        if key in self.attempts and self.attempts[key].plan_hash != charge.plan_hash:
             raise RuleError("the release key was used for another plan")
         if charge.unit != self.terms().unit:
             raise RuleError(f"the charge protects {charge.unit}, the grant {self.terms().unit}")
         if self.table is None:
             raise RuleError("the table must be recorded before a charge")
         require_spendable(charge.budget)
-        attempt = Attempt(entry.sequence, entry.time, charge)
-        earlier.append(attempt)
-        self.by_key[charge.release_key] = attempt
-        remaining = self.remaining()
-        if not charge.budget.fits_within(remaining):
-            raise RuleError(f"the charge exceeds what remained, {remaining.show_down()}")
-        _ = remaining - charge.budget  # this remainder, too, must have a bearable number of digits
-        self.spent += charge.budget
+        pool = self.pool(entry.allocation)
+        self._note_attempt(entry, charge)
+        if not charge.budget.fits_within(pool.remaining):
+            raise RuleError(f"the charge exceeds what remained, {pool.remaining.show_down()}")
+        self._spend(entry.allocation, pool.spent + charge.budget)
 
-    def _advance(
-        self, entry: Entry, before: State, after: State, release: dict[str, Any] | None = None
-    ) -> None:
-        attempt = self.by_key.get(entry.release_key or "")
+    def _note_attempt(self, entry: Entry, charge: Charge) -> None:
+        key, _, number = charge.release_key.partition("#")
+        self.counts[key] = int(number or 1)
+        self.attempts[charge.release_key] = Attempt(
+            entry.sequence, charge.plan_hash, charge.budget, entry.allocation
+        )
+
+    def _spend(self, name: str | None, spent: Budget) -> None:
+        """Set what was spent from a pool. Its remainder must have a bearable number of digits."""
+        before = self.pool(name)
+        after = Pool(granted=before.granted, spent=spent)
+        _ = after.remaining
+        if name is not None:
+            self.allocations = self.allocations - before + after
+        self.pools[name] = after
+
+    def _advance(self, entry: Entry) -> Attempt:
+        attempt = self.attempts.get(entry.release_key or "")
+        before, after = STEPS[entry.kind]
         if attempt is None:
             raise RuleError("no charge has this release key")
+        if entry.allocation != attempt.allocation:
+            raise RuleError("the charge with this release key is another allocation's")
         if attempt.state != before:
             raise RuleError(f"the release must be {before}; it is {attempt.state}")
-        attempt.state, attempt.release = after, release
+        attempt.state = after
+        return attempt
+
+    def _add_void(self, entry: Entry) -> None:
+        attempt = self._advance(entry)
+        spent = self.pool(attempt.allocation).spent
+        self._spend(attempt.allocation, spent - attempt.budget)
 
     def _add_refusal(self, entry: Entry, refusal: Refusal) -> None:
-        _require_no_key(entry)
-        if (refusal.granted, refusal.spent) != (self.terms().budget, self.spent):
+        pool = self.pool(entry.allocation)
+        if (refusal.granted, refusal.spent) != (pool.granted, pool.spent):
             raise RuleError("the refusal states another balance than the entries before it")
-        if refusal.remaining != self.remaining():
+        if refusal.remaining != pool.remaining:
             raise RuleError("the refusal states another remainder than granted less spent")
         if refusal.shortfall != shortfall(refusal.asked, refusal.remaining):
             raise RuleError("the refusal states another shortfall than asked less remaining")
         if refusal.asked.fits_within(refusal.remaining):
             raise RuleError("the refused request would have fitted")
-        self.refusals.append((entry, refusal))
+
+
+def read_document(entry: Entry) -> dict[str, Any]:
+    """The body as a dictionary, if it is canonical JSON."""
+    return _document(entry.body, entry.kind)
+
+
+def read_body(entry: Entry, model: type[AnyFact]) -> AnyFact:
+    """The body as a fact. Facts are frozen and depend on the text alone: each is read once."""
+    return cast(AnyFact, _fact(entry.body, entry.kind, model))
+
+
+def read_balance(text: str) -> Balance:
+    """The balance that an entry states."""
+    return cast(Balance, _fact(text, "balance", Balance))
 
 
 def _document(body: str, kind: str) -> dict[str, Any]:
@@ -181,11 +302,6 @@ def _fact(body: str, kind: str, model: type[Fact]) -> Fact:
     return fact
 
 
-def _read(entry: Entry, model: type[AnyFact]) -> AnyFact:
-    """The body of the entry. Facts are frozen and depend on the text alone: each is read once."""
-    return cast(AnyFact, _fact(entry.body, entry.kind, model))
-
-
-def _require_no_key(entry: Entry) -> None:
-    if entry.release_key is not None:
-        raise RuleError(f"a {entry.kind} has no release key")
+def _require_none(entry: Entry, field_name: str) -> None:
+    if getattr(entry, field_name) is not None:
+        raise RuleError(f"a {entry.kind} has no {field_name.replace('_', ' ')}")

@@ -11,13 +11,19 @@ NOTHING = Budget.of(0, 0)
 
 
 class BudgetExceeded(AccountantError):
-    """A request that does not fit in what remains. Nothing was charged."""
+    """A request that does not fit in what remains. Nothing was charged.
 
-    def __init__(self, asked: Budget, granted: Budget, spent: Budget) -> None:
-        super().__init__(asked, granted, spent)  # the arguments, so that it pickles
+    `allocation`: the one that was asked; None for the free pool.
+    """
+
+    def __init__(
+        self, asked: Budget, granted: Budget, spent: Budget, allocation: str | None = None
+    ) -> None:
+        super().__init__(asked, granted, spent, allocation)  # the arguments, so that it pickles
         self.asked = asked
         self.granted = granted
         self.spent = spent
+        self.allocation = allocation
 
     @property
     def remaining(self) -> Budget:
@@ -37,8 +43,9 @@ class BudgetExceeded(AccountantError):
     def __str__(self) -> str:
         exhausted = self.largest.epsilon == 0 or self.largest.delta == 0
         most = f"Ask for at most {self.largest.show_down()}."
+        whose = f" of allocation {self.allocation!r}" if self.allocation else ""
         return (
-            f"request must fit in what remains, {self.remaining.show_down()} "
+            f"request must fit in what remains{whose}, {self.remaining.show_down()} "
             f"(spent {self.spent.show_up()} of {self.granted.show_down()}); "
             f"got {self.asked.show_up()}, too large by {self.shortfall.show_up()}. "
             f"{'Ask the privacy officer.' if exhausted else most}"
@@ -65,7 +72,9 @@ def require_spendable(budget: Budget) -> None:
         raise InvalidAmount('delta must be between 0 and 1; got 0. Use a small one such as "1e-6".')
 
 
-def require_fit(asked: Budget, granted: Budget, spent: Budget) -> None:
+def require_fit(
+    asked: Budget, granted: Budget, spent: Budget, allocation: str | None = None
+) -> None:
     """Raise BudgetExceeded unless what was spent and what is asked fit in the grant."""
     if not asked.fits_within(granted - spent):
-        raise BudgetExceeded(asked, granted, spent)
+        raise BudgetExceeded(asked, granted, spent, allocation)

@@ -1,18 +1,20 @@
-"""What a ledger is made of: entries of seven kinds, each sealed with the hash of the one before."""
+"""What a ledger is made of: entries of ten kinds, each sealed with the hash of the one before."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from accountant.errors import InvalidValue
-from accountant.facts import Fact, Name, Words
+from accountant.facts import Fact, Name, Reason, Words
 from accountant.specs import Budget, PrivacyUnit, TableFacts
 
 GENESIS = "0" * 64  # stands for the hash before the first entry
+LATER_FIELDS = ("allocation", "balance")  # entries of format 1 lack them, and so does their hash
 
 
 class Grant(Fact):
@@ -25,8 +27,31 @@ class Grant(Fact):
     purpose: Words
 
 
+class Allocation(Fact):
+    """A part of the free pool that is set aside for one analyst or project."""
+
+    budget: Budget
+    actor: Words
+    purpose: Words
+
+
+class Raise(Fact):
+    """From here on a grant, or an allocation, has this larger budget."""
+
+    budget: Budget
+    actor: Words
+    reason: Reason
+
+
 class Started(Fact):
     """The measurement may run from here on."""
+
+
+class Void(Fact):
+    """A charge whose measurement never started is given back."""
+
+    actor: Words
+    reason: Reason
 
 
 class Refusal(Fact):
@@ -46,32 +71,50 @@ class Refusal(Fact):
 class Rejection(Fact):
     """Data that could not be used, for a public reason. It charged nothing."""
 
-    reason: Name
+    reason: Reason
     actor: Words
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row of the ledger. `body` is canonical JSON text, so hashing needs no parsing."""
+    """One row of the ledger. `body` and `balance` are canonical JSON: hashing needs no parsing.
+
+    `allocation`: the one that a charge draws on, or that is made or raised. `balance`: what the
+    entry leaves.
+    """
 
     sequence: int
     data_set: str
     kind: str
+    allocation: str | None
     release_key: str | None
     time: str
     body: str
+    balance: str | None
     previous_hash: str
     hash: str
 
+    @classmethod
+    def of(cls, row: Mapping[Any, Any]) -> Entry:
+        """The entry of a row. What is no number, text or NULL a stranger put there: as text."""
+        plain: dict[Any, Any] = {
+            name: value if value is None or isinstance(value, int | str) else repr(value)
+            for name, value in row.items()
+        }
+        return cls(**plain)
+
     def digest(self) -> str:
         """SHA-256 of the canonical JSON of every field but `hash`."""
-        fields = self.fields()
-        del fields["hash"]
-        return hashlib.sha256(canonical_json(fields).encode("ascii")).hexdigest()
+        content = self.fields()
+        del content["hash"]
+        for name in LATER_FIELDS:
+            if content[name] is None:
+                del content[name]
+        return hashlib.sha256(canonical_json(content).encode("ascii")).hexdigest()
 
     def fields(self) -> dict[str, Any]:
         """Every field by its name."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def document(self) -> dict[str, Any]:
         """The body as a dictionary."""
@@ -79,27 +122,36 @@ class Entry:
         return content
 
 
-def seal(
+def draft(
     previous: Entry | None,
     *,
     data_set: str,
     kind: str,
     body: Fact | dict[str, Any],
     release_key: str | None = None,
+    allocation: str | None = None,
 ) -> Entry:
-    """The entry that follows `previous`. Its time is never before that one's."""
+    """The entry that follows `previous`, not sealed yet. Its time is never before that one's."""
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     document = body.model_dump(mode="json") if isinstance(body, Fact) else body
-    fields: dict[str, Any] = {
-        "sequence": previous.sequence + 1 if previous else 1,
-        "data_set": data_set,
-        "kind": kind,
-        "release_key": release_key,
-        "time": max(now, previous.time) if previous else now,
-        "body": canonical_json(document),
-        "previous_hash": previous.hash if previous else GENESIS,
-    }
-    return Entry(**fields, hash=Entry(**fields, hash="").digest())
+    return Entry(
+        sequence=previous.sequence + 1 if previous else 1,
+        data_set=data_set,
+        kind=kind,
+        allocation=allocation,
+        release_key=release_key,
+        time=max(now, previous.time) if previous else now,
+        body=canonical_json(document),
+        balance=None,
+        previous_hash=previous.hash if previous else GENESIS,
+        hash="",
+    )
+
+
+def seal(entry: Entry, balance: Fact) -> Entry:
+    """The entry with the balance that it leaves, and its hash."""
+    stated = replace(entry, balance=canonical_json(balance.model_dump(mode="json")))
+    return replace(stated, hash=stated.digest())
 
 
 def canonical_json(document: object) -> str:

@@ -12,6 +12,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from accountant.errors import InvalidValue
 
 LONGEST_SHOWN = 60
+LONGEST_NAME = 200  # characters; three such names fit in an index of either database
+LONGEST_WORDS = 10_000
+LOOKING_ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"}
 
 
 class Fact(BaseModel):
@@ -50,32 +53,69 @@ def first_problem(error: ValidationError) -> str:
         known, got = problem["ctx"]["expected_tags"], problem["ctx"]["tag"]
         return f"{where} must be of kind {known}; got {got!r}. Choose one."
     if text.startswith("Input should "):
-        got = repr(problem["input"])
-        shown = got if len(got) <= LONGEST_SHOWN else f"{got[:LONGEST_SHOWN]}..."
-        return f"{where} must {text.removeprefix('Input should ')}; got {shown}. Change that value."
+        must, got = text.removeprefix("Input should "), quoted(problem["input"])
+        return f"{where} must {must}; got {got}. Change that value."
     return f"{where} must be valid; got another thing: {text}. Change it."
 
 
-def check_words(value: str, name: str) -> str:
-    """The value, if it prints on one line; InvalidValue otherwise."""
+def quoted(value: object) -> str:
+    """The value as Python writes it, cut where it gets long."""
+    got = repr(value)
+    return got if len(got) <= LONGEST_SHOWN else f"{got[:LONGEST_SHOWN]}..."
+
+
+def check_words(value: str, name: str, longest: int = LONGEST_WORDS) -> str:
+    """The value, if it prints on one line and is not too long; InvalidValue otherwise."""
+    if len(value) > longest:
+        raise InvalidValue(
+            f"{name} must have at most {longest} characters; got {len(value)}. Shorten it."
+        )
     if not value.isprintable():
         raise InvalidValue(
-            f"{name} must be printable text on one line; got {value!r}. "
+            f"{name} must be printable text on one line; got {quoted(value)}. "
             "Remove line breaks and control characters."
         )
     return value
 
 
 def check_name(value: str, name: str) -> str:
-    """The value, if it is one line of text that is not blank; InvalidValue otherwise."""
-    if not value.strip():
-        raise InvalidValue(f"{name} must not be blank; got {value!r}. Give it a name.")
+    """The value, if it is a short line of text that is not blank; InvalidValue otherwise."""
+    check_words(value, name, LONGEST_NAME)
+    check_reason(value, name)
     if value != unicodedata.normalize("NFC", value).strip():
         raise InvalidValue(
             f"{name} must be written in one way, without blanks around it and with composed "
-            f"characters; got {value!r}. Retype it."
+            f"characters; got {quoted(value)}. Retype it."
         )
+    return value
+
+
+def check_reason(value: str, name: str) -> str:
+    """The value, if it is one line of text that is not blank; InvalidValue otherwise."""
+    if not value.strip():
+        raise InvalidValue(f"{name} must not be blank; got {value!r}. Say it in words.")
     return check_words(value, name)
+
+
+def check_title(value: str, name: str) -> str:
+    """The value, if it is a name in one script; people tell data sets apart by such names."""
+    check_name(value, name)
+    scripts = {unicodedata.name(c, "?").split()[0] for c in value if c.isalpha()}
+    if len(scripts & LOOKING_ALIKE) > 1:
+        raise InvalidValue(
+            f"{name} must be written in one script, because letters of others look alike; got "
+            f"{value!a}. Retype it."
+        )
+    return value
+
+
+def look_alike(first: str, second: str) -> bool:
+    """Whether two names differ at most in case, or in the width or form of their letters."""
+
+    def plain(name: str) -> str:
+        return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+    return plain(first) == plain(second)
 
 
 def one_line(text: str) -> str:
@@ -92,11 +132,18 @@ def _name(value: str, info: ValidationInfo) -> str:
     return check_name(value, info.field_name or "name")
 
 
+def _reason(value: str, info: ValidationInfo) -> str:
+    return check_reason(value, info.field_name or "reason")
+
+
 Words = Annotated[str, AfterValidator(_words)]
 """One line of printable text, possibly empty."""
 
-Name = Annotated[str, AfterValidator(_name)]
+Reason = Annotated[str, AfterValidator(_reason)]
 """One line of printable text, not blank."""
+
+Name = Annotated[str, AfterValidator(_name)]
+"""A short line of printable text, not blank, written in one way."""
 
 Count = Annotated[int, Field(strict=True, ge=1)]
 """A whole number of at least one."""

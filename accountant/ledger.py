@@ -1,153 +1,247 @@
-"""The append-only record. Every read sees a sound ledger, and every append keeps it sound."""
+"""The append-only record. An append reads the last balance, not the whole ledger."""
 
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    UniqueConstraint,
-    insert,
-    select,
-)
+from sqlalchemy import BindParameter, Connection, Select, and_, bindparam, insert, or_, select
 
-from accountant import sqlite
-from accountant.audit import Audit
-from accountant.books import Book
-from accountant.entries import Entry, seal
-from accountant.errors import LedgerUnreadable, OutOfOrder
+from accountant.audit import unsound
+from accountant.books import Book, RuleError, read_balance, read_document
+from accountant.databases.addresses import find_database
+from accountant.databases.schema import ENTRIES
+from accountant.entries import Entry, draft, seal
+from accountant.errors import OutOfOrder
 from accountant.facts import Fact
 
-METADATA = MetaData()
-_ENTRIES = Table(
-    "entries",
-    METADATA,
-    Column("sequence", Integer, primary_key=True, autoincrement=False),
-    Column("data_set", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("release_key", Text),
-    Column("time", Text, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("previous_hash", Text, nullable=False),
-    Column("hash", Text, nullable=False),
-    UniqueConstraint("data_set", "kind", "release_key"),
+_BATCH = 1000  # entries fetched at a time when all are read
+
+_E = ENTRIES.c
+_KEY: BindParameter[str] = bindparam("key")
+#: KEY itself, and KEY#2 and so on: in byte order '$' follows '#'.
+_UNDER_KEY = or_(
+    _E.release_key == _KEY,
+    and_(_E.release_key >= bindparam("numbered"), _E.release_key < bindparam("beyond")),
+)
+_ALL = select(ENTRIES).order_by(_E.sequence)
+_OWN = _ALL.where(_E.data_set == bindparam("data_set"))
+_TERMS = _OWN.where(_E.kind.in_(("grant", "table")))
+_ATTEMPTS = _OWN.where(
+    _E.kind.in_(("charge", "started", "release", "void")),
+    or_(
+        _E.release_key == _KEY,
+        _E.release_key == bindparam("asked"),
+        _E.release_key == bindparam("newest"),
+    ),
 )
 
 
-def read_entries(path: str | os.PathLike[str]) -> tuple[Entry, ...]:
-    """All entries in order as they stand in the file, sound or not."""
-    path = Path(path).absolute()
-    with sqlite.in_plain_words(path):
-        sqlite.check_file(path)
-        with sqlite.open_engine(path).begin() as connection:
-            return _read(connection, path)
+def _newest(query: Select[Any]) -> Select[Any]:
+    return query.order_by(None).order_by(_E.sequence.desc()).limit(1)
 
 
-class Transaction:
-    """The only writer for as long as it lasts. Its entries appear together or not at all."""
+_INSERT = insert(ENTRIES)
+_LAST = _newest(_ALL)
+_OWN_LAST = _newest(_OWN)
+_LAST_ABOUT = _newest(_OWN.where(_E.allocation == bindparam("allocation")))
+_LAST_CHARGE = _newest(_OWN.where(_E.kind == "charge", _UNDER_KEY))
+_LAST_RELEASE = _newest(_OWN.where(_E.kind == "release", _UNDER_KEY))
 
-    def __init__(self, connection: Connection, audit: Audit) -> None:
+
+class Records:
+    """The entries in one state of the ledger. Each that is read must match its own hash."""
+
+    def __init__(self, connection: Connection, address: str) -> None:
         self._connection = connection
-        self._audit = audit
+        self._address = address
+        self._books: dict[str, Book] = {}
+        self._learned: set[tuple[str, str]] = set()
 
-    def book(self, data_set: str) -> Book:
-        """What the ledger says about the data set, this transaction's entries included."""
-        return self._audit.books.get(data_set) or Book(data_set)
+    def stream(self, data_set: str | None = None) -> Iterator[Entry]:
+        """All entries in order as they stand there, sound or not."""
+        query, parameters = (_ALL, {}) if data_set is None else (_OWN, {"data_set": data_set})
+        rows = self._connection.execution_options(yield_per=_BATCH).execute(query, parameters)
+        return (Entry.of(row._mapping) for row in rows)
+
+    def last(self) -> Entry | None:
+        """The last entry of the ledger."""
+        return self._one(_LAST)
 
     def data_sets(self) -> tuple[str, ...]:
-        """The names that the ledger knows."""
-        return tuple(self._audit.books)
+        """The names that have a grant, in the order of their grants."""
+        query = select(_E.data_set).where(_E.kind == "grant").order_by(_E.sequence)
+        return tuple(self._connection.execute(query).scalars())
+
+    def allocations(self, data_set: str) -> tuple[str, ...]:
+        """The names of a data set's allocations, in the order they were made."""
+        query = select(_E.allocation).where(_E.data_set == data_set, _E.kind == "allocation")
+        return tuple(self._connection.execute(query.order_by(_E.sequence)).scalars())
+
+    def book(
+        self, data_set: str, *, release_key: str | None = None, allocation: str | None = None
+    ) -> Book:
+        """The book of one data set, with what it says about one key and one allocation."""
+        if data_set not in self._books:
+            self._books[data_set] = self._open(data_set)
+        book = self._books[data_set]
+        with self._readable():
+            if allocation is not None and allocation not in book.pools:
+                about = self._one(_LAST_ABOUT, data_set=data_set, allocation=allocation)
+                if about and about.balance:
+                    book.recall_pool(allocation, read_balance(about.balance))
+            if release_key is not None and (data_set, release_key) not in self._learned:
+                self._learned.add((data_set, release_key))
+                for entry in self._attempts(data_set, release_key):
+                    book.recall(entry)
+        return book
+
+    def release(self, data_set: str, key: str) -> tuple[Entry, dict[str, Any]] | None:
+        """The newest release under a key as it was given."""
+        found = self._one(_LAST_RELEASE, data_set=data_set, **_under(key))
+        with self._readable():
+            return None if found is None else (found, read_document(found))
+
+    def _open(self, data_set: str) -> Book:
+        book, last = Book(data_set), self._last_of(data_set)
+        if last is None:
+            return book
+        if last.balance is None:  # of format 1: only adding everything up tells where it stands
+            for entry in self._many(_OWN, data_set=data_set):
+                book.add(entry)
+            return book
+        with self._readable():
+            for entry in self._many(_TERMS, data_set=data_set):
+                book.recall(entry)
+            book.resume(read_balance(last.balance), last.allocation)
+        return book
+
+    def _last_of(self, data_set: str) -> Entry | None:
+        return self._one(_OWN_LAST, data_set=data_set)
+
+    def _attempts(self, data_set: str, release_key: str) -> Iterable[Entry]:
+        """All about the first attempt under a key, the newest, and the one of this very key."""
+        key = release_key.partition("#")[0]
+        newest = self._one(_LAST_CHARGE, data_set=data_set, **_under(key))
+        if newest is None:
+            return ()
+        return self._many(
+            _ATTEMPTS, data_set=data_set, key=key, asked=release_key, newest=newest.release_key
+        )
+
+    def _one(self, query: Select[Any], **parameters: str | None) -> Entry | None:
+        row = self._connection.execute(query, parameters).first()
+        return None if row is None else self._sound(Entry.of(row._mapping))
+
+    def _many(self, query: Select[Any], **parameters: str | None) -> Iterable[Entry]:
+        rows = self._connection.execute(query, parameters).all()
+        return [self._sound(Entry.of(row._mapping)) for row in rows]
+
+    def _sound(self, entry: Entry) -> Entry:
+        if entry.hash != entry.digest():
+            raise unsound(self._address, entry.sequence, "its hash does not match its content")
+        return entry
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """What was written by this package can be read by it."""
+        try:
+            yield
+        except (RuleError, KeyError, ValueError) as problem:
+            raise unsound(self._address, "of that data set", str(problem)) from None
+
+
+class Transaction(Records):
+    """The only writer for as long as it lasts. Its entries appear together or not at all."""
+
+    def __init__(self, connection: Connection, address: str) -> None:
+        super().__init__(connection, address)
+        self._tail = self.last()
+
+    def _last_of(self, data_set: str) -> Entry | None:
+        """Often it is the last of all, which is known."""
+        tail = self._tail
+        return tail if tail and tail.data_set == data_set else super()._last_of(data_set)
 
     def append(
         self,
         data_set: str,
         kind: str,
         body: Fact | dict[str, Any],
+        *,
         release_key: str | None = None,
+        allocation: str | None = None,
     ) -> Entry:
         """Seal and write one entry. Raises OutOfOrder if `verify` would object to it."""
-        entry = seal(
-            self._audit.last, data_set=data_set, kind=kind, body=body, release_key=release_key
+        book = self.book(data_set, release_key=release_key, allocation=allocation)
+        entry = draft(
+            self._tail,
+            data_set=data_set,
+            kind=kind,
+            body=body,
+            release_key=release_key,
+            allocation=allocation,
         )
-        self._audit.add(entry)
-        if self._audit.problems:
+        if problem := book.add(entry):
             raise OutOfOrder(
                 f"{kind} must follow from the entries before it; got one that does not: "
-                f"{self._audit.problems[-1].message}. Authorize the release again."
+                f"{problem}. Authorize the release again."
             )
-        self._connection.execute(insert(_ENTRIES).values(entry.fields()))
+        entry = seal(entry, book.balance(allocation))
+        self._connection.execute(_INSERT, entry.fields())
+        self._tail = entry
         return entry
 
 
 class Ledger:
-    """A sound ledger file. The handle holds no entries: each read goes to the file."""
+    """A ledger at an address. The handle holds no entries: each read goes to the database."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path).absolute()
-        self.audit()
+    def __init__(self, address: str | os.PathLike[str]) -> None:
+        self._database = find_database(address)
+        self._database.check()
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str]) -> Ledger:
-        """The ledger at this path, made empty if nothing is there."""
-        path = Path(path).absolute()
-        with sqlite.in_plain_words(path):
-            if path.parent.is_dir() and not path.exists():
-                sqlite.create_file(path, METADATA)
-        return cls(path)
+    def create(cls, address: str | os.PathLike[str]) -> Ledger:
+        """The ledger at this address, made empty if nothing is there."""
+        find_database(address).create()
+        return cls(address)
+
+    @property
+    def address(self) -> str:
+        """The path, or the address without its password."""
+        return self._database.address
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self.path)!r})"
+        return f"Ledger({self.address!r})"
 
-    def entries(self) -> tuple[Entry, ...]:
-        """All entries in order."""
-        return read_entries(self.path)
+    def entries(self, data_set: str | None = None) -> tuple[Entry, ...]:
+        """All entries in order, sound or not."""
+        with self.reading() as records:
+            return tuple(records.stream(data_set))
 
-    def audit(self) -> Audit:
-        """The books as they stand now. Raises LedgerUnreadable if anything is wrong."""
-        return _sound(self.entries(), self.path)
+    def check_storage(self) -> None:
+        """Refuse damage that reading the entries may not meet."""
+        self._database.check_storage()
+
+    @contextmanager
+    def reading(self) -> Iterator[Records]:
+        """One state of the ledger."""
+        with self._database.reading() as connection:
+            yield Records(connection, self.address)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Hold the ledger, append, and have it on disk on leaving; nothing on an exception."""
-        with sqlite.in_plain_words(self.path):
-            sqlite.check_file(self.path)
-            writer = sqlite.open_engine(self.path).execution_options(begin="BEGIN IMMEDIATE")
-            with writer.begin() as connection:
-                yield Transaction(connection, _sound(_read(connection, self.path), self.path))
+        """Hold the ledger, append, and have it durable on leaving; nothing on an exception."""
+        with self._database.writing() as connection:
+            yield Transaction(connection, self.address)
 
 
-def _read(connection: Connection, path: Path) -> tuple[Entry, ...]:
-    sqlite.check_identity(connection, path)
-    sqlite.check_pages(connection, path)
-    rows = connection.execute(select(_ENTRIES).order_by(_ENTRIES.c.sequence))
-    return tuple(
-        Entry(**{name: _plain(value) for name, value in row.items()}) for row in rows.mappings()
-    )
+def upgrade(address: str | os.PathLike[str]) -> str:
+    """Bring an older ledger to this format, and tell the one that it had."""
+    return find_database(address).upgrade()
 
 
-def _plain(value: Any) -> Any:
-    """Anything but a number, text or NULL was put there by a stranger: keep it as text."""
-    return value if value is None or isinstance(value, int | str) else repr(value)
-
-
-def _sound(entries: tuple[Entry, ...], path: Path) -> Audit:
-    audit = Audit()
-    for entry in entries:
-        audit.add(entry)
-    if audit.problems:
-        first = audit.problems[0]
-        raise LedgerUnreadable(
-            f"ledger must be sound; got {path}, where entry {first.position} is wrong: "
-            f"{first.message}. Run `accountant verify {shlex.quote(str(path))}`."
-        )
-    return audit
+def _under(key: str) -> dict[str, str]:
+    return {"key": key, "numbered": f"{key}#", "beyond": f"{key}$"}

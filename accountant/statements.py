@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import math
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from accountant.amounts import show_delta_down, show_delta_up, show_down, show_up
-from accountant.audit import Audit
-from accountant.books import Attempt, State
+from accountant.amounts import show_delta_up, show_up
+from accountant.audit import Audit, require_sound
+from accountant.balances import Pool
+from accountant.books import Book, State, read_body
+from accountant.entries import Allocation, Entry, Grant, Raise, Refusal, Rejection, Void
 from accountant.facts import Fact
-from accountant.specs import Budget, PrivacyUnit, Stage, TableFacts
+from accountant.risk import Risk, risk_of_budget, risk_of_losses
+from accountant.specs import Budget, Charge, PrivacyUnit, Stage, TableFacts
 
 PUBLIC = (
     "Public, so not protected: the number of rows, the names and types of the columns, "
@@ -27,10 +25,24 @@ TRUST = (
 )
 
 
-STARTED = (
-    "started: the measurement was begun and no release is stored; it may have looked at the table, "
-    "so its charge stays."
-)
+class GrantLine(Fact):
+    """A grant or a raise: the budget from then on, and why."""
+
+    sequence: int
+    time: str
+    actor: str
+    budget: Budget
+    why: str
+
+
+class AllocationLine(Fact):
+    """An allocation as it stands, with its first terms and its raises."""
+
+    name: str
+    granted: Budget
+    spent: Budget
+    remaining: Budget
+    grants: tuple[GrantLine, ...]
 
 
 class ReleaseLine(Fact):
@@ -41,10 +53,15 @@ class ReleaseLine(Fact):
     time: str
     actor: str
     purpose: str
+    allocation: str | None
     plan_hash: str
     budget: Budget
     state: State
+    void: str
+    """Why it was voided; empty if it was not."""
     stages: tuple[Stage, ...]
+    risk: Risk
+    """Of this plan alone: its losses were fixed before it ran."""
 
 
 class RefusalLine(Fact):
@@ -55,6 +72,7 @@ class RefusalLine(Fact):
     time: str
     actor: str
     purpose: str
+    allocation: str | None
     asked: Budget
     remaining: Budget
     shortfall: Budget
@@ -78,144 +96,170 @@ class Statement(Fact):
     trust: str = TRUST
     unit: PrivacyUnit
     table: TableFacts | None
+    grants: tuple[GrantLine, ...]
     granted: Budget
-    granted_at: str
-    granted_by: str
-    purpose: str
     spent: Budget
     remaining: Budget
+    free: Pool
+    """What charges that name no allocation draw on."""
+    allocations: tuple[AllocationLine, ...]
+    risk_of_spent: Risk
+    risk_of_grant: Risk
     releases: tuple[ReleaseLine, ...]
     refusals: tuple[RefusalLine, ...]
     rejections: tuple[RejectionLine, ...]
     entries: int
     head: str
 
-    @classmethod
-    def of(cls, audit: Audit, data_set: str) -> Statement:
-        """The statement of a granted data set."""
-        book = audit.books[data_set]
-        grant = book.terms()
-        return cls(
-            data_set=data_set,
-            guarantee=_guarantee(grant.budget, grant.unit),
-            unit=grant.unit,
-            table=book.table,
-            granted=grant.budget,
-            granted_at=book.granted_at,
-            granted_by=grant.actor,
-            purpose=grant.purpose,
-            spent=book.spent,
-            remaining=book.remaining(),
-            releases=tuple(_release(attempt) for attempt in book.by_key.values()),
-            refusals=tuple(
-                RefusalLine(
-                    sequence=entry.sequence,
-                    key=refusal.release_key,
-                    time=entry.time,
-                    actor=refusal.actor,
-                    purpose=refusal.purpose,
-                    asked=refusal.asked,
-                    remaining=refusal.remaining,
-                    shortfall=refusal.shortfall,
-                )
-                for entry, refusal in book.refusals
-            ),
-            rejections=tuple(
-                RejectionLine(
-                    sequence=entry.sequence,
-                    time=entry.time,
-                    actor=rejection.actor,
-                    reason=rejection.reason,
-                )
-                for entry, rejection in book.rejections
-            ),
-            entries=audit.count,
-            head=audit.head,
-        )
-
     def render(self, width: int = 80) -> str:
         """Plain text for a terminal of this width. Spent is rounded up, remaining down."""
-        paper = io.StringIO()
-        Console(file=paper, width=width, color_system=None, force_jupyter=False).print(
-            Group(*self._parts())
-        )
-        return "\n".join(line.rstrip() for line in paper.getvalue().splitlines())
+        from accountant.reports.text import render_text
+
+        return render_text(self, width)
 
     def __str__(self) -> str:
         return self.render()
 
-    def _parts(self) -> Iterator[RenderableType]:
-        yield Text(f"DATA SET {self.data_set}")
-        yield Text(f"\n{self.guarantee}\n{self.public}\n{self.trust}\n")
-        yield Text(f"Table: {self.table or 'recorded by the first release'}")
-        yield Text(f"Granted {_when(self.granted_at, self.granted_by, self.purpose)}\n")
-        yield self._balance()
-        if self.releases:
-            yield Text("\nRELEASES, by number of the entry")
-            yield self._release_table()
-            if any(line.state == "started" for line in self.releases):
-                yield Text(STARTED)
-        for heading, lines in (("REFUSED", self._refused()), ("UNUSABLE DATA", self._rejected())):
-            if lines:
-                yield Text("\n".join(("", heading, *lines)))
-        yield Text(f"\n{self.entries} entries in the ledger, the last with hash\n{self.head}")
 
-    def _balance(self) -> RenderableType:
-        table = _grid("", "epsilon", "delta")
-        table.add_row(
-            "granted", show_down(self.granted.epsilon), show_delta_down(self.granted.delta)
+def read_statements(entries: Iterable[Entry], address: str) -> dict[str, Statement]:
+    """The statement of each data set, in the order of their grants.
+
+    Raises:
+        LedgerUnreadable: the entries are not sound.
+    """
+    audit = Audit()
+    folders: dict[str, _Folder] = {}
+    for entry in entries:
+        audit.add(entry)
+        folders.setdefault(entry.data_set, _Folder()).file(entry)
+    require_sound(audit, address)
+    return {
+        name: folder.statement(audit.books[name], audit.count, audit.head)
+        for name, folder in folders.items()
+    }
+
+
+@dataclass(slots=True)
+class _Folder:
+    """The entries of one data set by their kind."""
+
+    of_kind: dict[str, list[Entry]] = field(default_factory=dict)
+
+    def file(self, entry: Entry) -> None:
+        if entry.kind != "release":  # what was released is not needed here, and may be long
+            self.of_kind.setdefault(entry.kind, []).append(entry)
+
+    def statement(self, book: Book, count: int, head: str) -> Statement:
+        terms, whole = book.terms(), book.balance(None).total
+        return Statement(
+            data_set=book.data_set,
+            guarantee=_guarantee(whole.granted, terms.unit),
+            unit=terms.unit,
+            table=book.table,
+            grants=self._grants(None),
+            granted=whole.granted,
+            spent=whole.spent,
+            remaining=whole.remaining,
+            free=book.pool(None),
+            allocations=tuple(
+                _allocation(name, pool, self._grants(name))
+                for name, pool in book.pools.items()
+                if name is not None
+            ),
+            risk_of_spent=risk_of_budget(whole.spent),
+            risk_of_grant=risk_of_budget(whole.granted),
+            releases=self._releases(book),
+            refusals=tuple(_refusal(entry) for entry in self.of_kind.get("refusal", ())),
+            rejections=tuple(_rejection(entry) for entry in self.of_kind.get("rejection", ())),
+            entries=count,
+            head=head,
         )
-        table.add_row("spent", show_up(self.spent.epsilon), show_delta_up(self.spent.delta))
-        table.add_row(
-            "remaining", show_down(self.remaining.epsilon), show_delta_down(self.remaining.delta)
+
+    def _grants(self, name: str | None) -> tuple[GrantLine, ...]:
+        """The first terms of the grant or of an allocation, and its raises."""
+        lines = []
+        for entry in self.of_kind.get("grant" if name is None else "allocation", ()):
+            if entry.allocation == name:
+                terms = read_body(entry, Grant) if name is None else read_body(entry, Allocation)
+                lines.append(_grant(entry, terms.budget, terms.actor, terms.purpose))
+        for entry in self.of_kind.get("raise", ()):
+            if entry.allocation == name:
+                raised = read_body(entry, Raise)
+                lines.append(_grant(entry, raised.budget, raised.actor, raised.reason))
+        return tuple(lines)
+
+    def _releases(self, book: Book) -> tuple[ReleaseLine, ...]:
+        voids = {
+            entry.release_key: read_body(entry, Void).reason
+            for entry in self.of_kind.get("void", ())
+        }
+        return tuple(
+            _release(entry, book.attempts[str(entry.release_key)].state, voids)
+            for entry in self.of_kind.get("charge", ())
         )
-        return table
-
-    def _release_table(self) -> RenderableType:
-        table = _grid("release", "epsilon", "delta", "state or losses")
-        for line in self.releases:
-            table.add_row(
-                Text(f"{line.sequence}. {_short(line.key)}"),
-                show_up(line.budget.epsilon),
-                show_delta_up(line.budget.delta),
-                Text(f"{line.state}, {_when(line.time, line.actor, line.purpose)}"),
-            )
-            for stage in line.stages:
-                table.add_row(
-                    Text(f"   {stage.name}"),
-                    show_up(stage.budget.epsilon),
-                    show_delta_up(stage.budget.delta),
-                    Text(", ".join(str(loss) for loss in stage.losses)),
-                )
-        return table
-
-    def _refused(self) -> list[str]:
-        return [
-            f"{line.sequence}. {_short(line.key)}: {line.asked.show_up()}, where "
-            f"{line.remaining.show_down()} remained, "
-            f"{_when(line.time, line.actor, line.purpose)}"
-            for line in self.refusals
-        ]
-
-    def _rejected(self) -> list[str]:
-        return [
-            f"{line.sequence}. {line.reason} {_when(line.time, line.actor, '')}"
-            for line in self.rejections
-        ]
 
 
-def _release(attempt: Attempt) -> ReleaseLine:
-    charge = attempt.charge
+def _grant(entry: Entry, budget: Budget, actor: str, why: str) -> GrantLine:
+    return GrantLine(sequence=entry.sequence, time=entry.time, actor=actor, budget=budget, why=why)
+
+
+def _allocation(name: str, pool: Pool, grants: tuple[GrantLine, ...]) -> AllocationLine:
+    return AllocationLine(
+        name=name,
+        granted=pool.granted,
+        spent=pool.spent,
+        remaining=pool.remaining,
+        grants=grants,
+    )
+
+
+def _release(entry: Entry, state: State, voids: dict[str | None, str]) -> ReleaseLine:
+    charge = read_body(entry, Charge)
     return ReleaseLine(
-        sequence=attempt.sequence,
+        sequence=entry.sequence,
         key=charge.release_key,
-        time=attempt.time,
+        time=entry.time,
         actor=charge.actor,
         purpose=charge.purpose,
+        allocation=entry.allocation,
         plan_hash=charge.plan_hash,
         budget=charge.budget,
-        state=attempt.state,
+        state=state,
+        void=voids.get(entry.release_key, ""),
         stages=charge.stages,
+        risk=_risk(charge),
+    )
+
+
+def _risk(charge: Charge) -> Risk:
+    """From the losses, if every stage states its own; from the budget if not."""
+    if not charge.stages or not all(stage.losses for stage in charge.stages):
+        return risk_of_budget(charge.budget)
+    return risk_of_losses(loss for stage in charge.stages for loss in stage.losses)
+
+
+def _refusal(entry: Entry) -> RefusalLine:
+    refusal = read_body(entry, Refusal)
+    return RefusalLine(
+        sequence=entry.sequence,
+        key=refusal.release_key,
+        time=entry.time,
+        actor=refusal.actor,
+        purpose=refusal.purpose,
+        allocation=entry.allocation,
+        asked=refusal.asked,
+        remaining=refusal.remaining,
+        shortfall=refusal.shortfall,
+    )
+
+
+def _rejection(entry: Entry) -> RejectionLine:
+    rejection = read_body(entry, Rejection)
+    return RejectionLine(
+        sequence=entry.sequence,
+        time=entry.time,
+        actor=rejection.actor,
+        reason=rejection.reason,
     )
 
 
@@ -227,24 +271,3 @@ def _guarantee(granted: Budget, unit: PrivacyUnit) -> str:
         "probability of any result of all releases together would change by at most a factor of "
         f"e^{show_up(granted.epsilon)} (about {factor:.3g}) plus {show_delta_up(granted.delta)}."
     )
-
-
-def _short(key: str) -> str:
-    """A key as people read it: a plan's hash by its beginning, as version control does."""
-    head, mark, attempt = key.partition("#")
-    return head[:12] + mark + attempt if re.fullmatch("[0-9a-f]{64}", head) else key
-
-
-def _when(time: str, actor: str, purpose: str) -> str:
-    by = f" by {actor}" if actor else ""
-    return f"{time[:16].replace('T', ' ')} UTC{by}{': ' + purpose if purpose else ''}"
-
-
-def _grid(first: str, *others: str) -> Table:
-    """A table without rules. Numbers are never wrapped or cut; names fold."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(first, max_width=30, overflow="fold")
-    for header in others:
-        number = header in ("epsilon", "delta")
-        table.add_column(header, no_wrap=number, overflow="fold")
-    return table

@@ -63,11 +63,16 @@ def preview(
 def run(
     plan: PlanFile,
     data: Annotated[Path, typer.Option(metavar="FILE", help="A .csv or .parquet file.")],
-    ledger: Annotated[Path, typer.Option(metavar="FILE.db", help="The ledger of the grant.")],
+    ledger: Annotated[
+        str, typer.Option(help="The ledger of the grant: a file, or an address of PostgreSQL.")
+    ],
     dataset: Annotated[str, typer.Option(metavar="NAME", help="The granted data set.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the release goes.")],
     key: Annotated[
         str | None, typer.Option(help="Release key; the plan's hash if left out.")
+    ] = None,
+    allocation: Annotated[
+        str | None, typer.Option(help="The part of the grant that pays; the free pool if left out.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Pay again, for new noise.")] = False,
     purpose: Annotated[str, typer.Option(help="Why, for the ledger.")] = "",
@@ -76,7 +81,7 @@ def run(
     """Charge the plan's budget, release, and write release.json and its pictures."""
     with exit_status():
         planned = Plan.read(plan)
-        accountant = Accountant(ledger, data_set=dataset)
+        accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
         check_writable(out)
         release = planned.run(data, accountant, key, fresh=fresh, purpose=purpose)
         written = write_release(release, out)

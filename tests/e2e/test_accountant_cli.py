@@ -94,7 +94,7 @@ def test_an_officer_grants_shows_and_verifies(path: Path) -> None:
     spend(path, "first", "0.7")
     with pytest.raises(BudgetExceeded):
         spend(path, "second", "0.7")
-    shown = run("show", path)
+    shown = run("report", path)
     assert (shown.returncode, shown.stderr) == (0, "")
     lines = [line.split() for line in shown.stdout.splitlines()]
     for expected in (
@@ -112,7 +112,9 @@ def test_an_officer_grants_shows_and_verifies(path: Path) -> None:
 
 def test_json_output_is_exact(ledger: Path) -> None:
     spend(ledger, "first", "1/3")
-    (statement,) = json.loads(run("show", ledger, "--json", "--dataset", "survey").stdout)
+    (statement,) = json.loads(
+        run("report", ledger, "--format", "json", "--dataset", "survey").stdout
+    )
     assert statement["spent"] == {"epsilon": "1/3", "delta": "1e-6"}
     assert statement["remaining"] == {"epsilon": "2/3", "delta": "9e-6"}
     verdict = json.loads(run("verify", ledger, "--json").stdout)
@@ -126,7 +128,9 @@ def test_granting_again_changes_nothing_and_other_terms_are_refused(
     assert call("grant", ledger, *GRANT).returncode == 0
     refused = call("grant", ledger, *GRANT, "--epsilon", "2")
     assert refused.returncode == 2
-    assert refused.stderr.startswith("accountant: grant must keep its terms; got epsilon 2 and")
+    assert refused.stderr.startswith(
+        "accountant: grant must keep its terms, and its budget may only be raised; got epsilon 2 and"
+    )
     assert before == ledger.read_bytes()
 
 
@@ -174,7 +178,7 @@ def test_an_unusable_grant_is_one_line_and_no_file(
         (["grant", "LEDGER", *GRANT, "--rows-per-person", "0"], "--rows-per-person"),
         (["grant", "LEDGER", *GRANT, "--rows", "1.5"], "--rows"),
         (["grant", "LEDGER", *GRANT, "--colour", "red"], "--colour"),
-        (["show"], "Missing argument 'LEDGER'"),
+        (["report"], "Missing argument 'LEDGER'"),
         (["refund", "LEDGER"], "refund"),
         ([], "Usage"),
     ],
@@ -193,7 +197,7 @@ def test_wrong_usage_is_status_2(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", ["grant", "show", "verify"])
+@pytest.mark.parametrize("command", ["grant", "report", "verify"])
 @pytest.mark.parametrize("content", ["", "epsilon,delta\n" * 400])
 def test_a_file_that_is_no_ledger_is_status_2_and_left_alone(
     call: Callable[..., Done], path: Path, command: str, content: str
@@ -201,12 +205,12 @@ def test_a_file_that_is_no_ledger_is_status_2_and_left_alone(
     path.write_text(content)
     done = call(command, path, *(GRANT if command == "grant" else []))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("accountant: ledger must be a usable ledger file; got ")
+    assert done.stderr.startswith("accountant: ledger must be a usable ledger; got ")
     assert done.stderr.count("\n") == 1
     assert content == path.read_text()
 
 
-@pytest.mark.parametrize("command", ["show", "verify"])
+@pytest.mark.parametrize("command", ["report", "verify"])
 def test_a_missing_ledger_is_status_2_and_not_created(
     call: Callable[..., Done], path: Path, command: str
 ) -> None:
@@ -225,7 +229,7 @@ def test_a_missing_folder_is_status_2(call: Callable[..., Done], tmp_path: Path)
 def test_a_data_set_without_a_grant_is_told_the_line_to_type(
     call: Callable[..., Done], ledger: Path
 ) -> None:
-    done = call("show", ledger, "--dataset", "other")
+    done = call("report", ledger, "--dataset", "other")
     assert done.returncode == 2
     assert f"accountant grant {ledger} --dataset other --epsilon E" in done.stderr
 
@@ -235,7 +239,7 @@ def test_a_changed_ledger_is_shown_to_nobody_and_verified_to_the_end(ledger: Pat
     with closing(sqlite3.connect(ledger)) as connection, connection:
         connection.execute("DROP TRIGGER entries_refuse_update")
         connection.execute("UPDATE entries SET time = '2001' WHERE sequence IN (2, 4)")
-    shown = run("show", ledger)
+    shown = run("report", ledger)
     assert (shown.returncode, shown.stdout) == (2, "")
     assert "where entry 2 is wrong" in shown.stderr
     assert f"Run `accountant verify {ledger}`" in shown.stderr
@@ -251,13 +255,14 @@ def test_a_changed_ledger_is_shown_to_nobody_and_verified_to_the_end(ledger: Pat
 
 def test_an_empty_ledger_is_sound(call: Callable[..., Done], path: Path) -> None:
     Ledger.create(path)
-    assert call("show", path).stdout == "The ledger holds no grant yet.\n"
-    assert call("show", path, "--json").stdout == "[]\n"
+    assert call("report", path).stdout == "The ledger holds no grant yet.\n"
+    assert call("report", path, "--format", "json").stdout == "[]\n"
     assert call("verify", path).stdout == "0 entries, sound; last hash None\n"
 
 
 @pytest.mark.parametrize(
-    "arguments", [["grant", "none.db", *GRANT, "--epsilon", "-1"], ["show", "none.db"], ["show"]]
+    "arguments",
+    [["grant", "none.db", *GRANT, "--epsilon", "-1"], ["report", "none.db"], ["report"]],
 )
 def test_a_mistake_in_a_process_of_its_own_is_status_2(arguments: list[str]) -> None:
     done = run(*arguments)

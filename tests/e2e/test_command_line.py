@@ -14,8 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from accountant import Accountant, Budget, PrivacyUnit, verify
-from accountant.ledger import read_entries
+from accountant import Accountant, Budget, Ledger, PrivacyUnit, verify
 from dppca_odp import Release
 
 COLUMNS = ("age", "income", "visits")
@@ -97,7 +96,7 @@ def assert_refused(result: subprocess.CompletedProcess, status: int, *words: str
 
 def assert_nothing_charged(place: Path) -> None:
     assert spent(place) == "epsilon 0 and delta 0"
-    assert verify(read_entries(place / "ledger.db")) == []
+    assert verify(Ledger(place / "ledger.db").entries()) == []
     assert not (place / "out" / "release.json").exists()
 
 
@@ -110,7 +109,7 @@ def test_a_run_charges_and_writes_a_release_and_a_picture(place: Path, data: str
     assert len(release["pmwm"].values) == 2
     assert (place / "out" / "scree.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert spent(place) == "epsilon 1 and delta 1e-7"
-    kinds = [entry.kind for entry in read_entries(place / "ledger.db")]
+    kinds = [entry.kind for entry in Ledger(place / "ledger.db").entries()]
     assert kinds == ["grant", "table", "charge", "started", "release"]
 
 
@@ -145,7 +144,7 @@ def test_a_request_beyond_the_budget_is_refused_and_recorded(place: Path, plan: 
     write_plan(place, plan)
     assert_refused(run(place), 3, "epsilon 3")
     assert_nothing_charged(place)
-    assert read_entries(place / "ledger.db")[-1].kind == "refusal"
+    assert Ledger(place / "ledger.db").entries()[-1].kind == "refusal"
 
 
 def test_a_data_set_without_a_grant_gets_the_line_to_type(place: Path) -> None:
@@ -265,7 +264,7 @@ def test_unusable_data_is_status_4_recorded_and_free(place: Path, content: bytes
     (place / "visits.csv").write_bytes(content)
     assert_refused(run(place), 4, *words)
     assert_nothing_charged(place)
-    assert read_entries(place / "ledger.db")[-1].kind == "rejection"
+    assert Ledger(place / "ledger.db").entries()[-1].kind == "rejection"
 
 
 @pytest.mark.parametrize("data", ["absent.csv", "plan.json", "."])
@@ -316,7 +315,7 @@ def test_later_plans_may_read_other_columns_of_a_grant_that_names_none(
     table = Accountant(place / "ledger.db", data_set="visits").table
     assert table is not None
     assert table.columns == ("visits", "age", "income")
-    assert verify(read_entries(place / "ledger.db")) == []
+    assert verify(Ledger(place / "ledger.db").entries()) == []
 
 
 def test_the_first_row_of_a_file_without_names_is_written_nowhere(place: Path, plan: dict) -> None:
@@ -420,7 +419,7 @@ def test_ctrl_c_during_a_release_ends_with_one_line_and_a_stored_release(place: 
     status, error = slow_run(place, signal.SIGINT)
     assert status == 130
     assert len(error.strip().splitlines()) == 1
-    entries = read_entries(place / "ledger.db")
+    entries = Ledger(place / "ledger.db").entries()
     assert verify(entries) == []
     assert [entry.kind for entry in entries][-3:] == ["charge", "started", "release"]
     assert "already paid for" in run(place).stdout
@@ -429,7 +428,7 @@ def test_ctrl_c_during_a_release_ends_with_one_line_and_a_stored_release(place: 
 def test_a_kill_during_a_release_leaves_the_charge_and_a_sound_ledger(place: Path) -> None:
     status, _ = slow_run(place, signal.SIGKILL)
     assert status == -signal.SIGKILL
-    entries = read_entries(place / "ledger.db")
+    entries = Ledger(place / "ledger.db").entries()
     assert verify(entries) == []
     assert [entry.kind for entry in entries][-2:] == ["charge", "started"]
     assert spent(place) == "epsilon 1 and delta 1e-7"
@@ -446,7 +445,7 @@ def test_ten_plans_of_a_tenth_fit_and_the_eleventh_is_refused(place: Path, plan:
     for number in range(10):
         assert run(place, "--key", f"release {number}").returncode == 0
     assert_refused(run(place, "--key", "release 10"), 3, "epsilon 0")
-    assert verify(read_entries(place / "ledger.db")) == []
+    assert verify(Ledger(place / "ledger.db").entries()) == []
 
 
 def test_two_runs_racing_for_the_last_tenth_one_wins(place: Path, plan: dict) -> None:
@@ -466,7 +465,7 @@ def test_two_runs_racing_for_the_last_tenth_one_wins(place: Path, plan: dict) ->
         for name in ("left", "right")
     ]
     assert sorted(racer.wait(timeout=120) for racer in racers) == [0, 3]
-    assert verify(read_entries(place / "ledger.db")) == []
+    assert verify(Ledger(place / "ledger.db").entries()) == []
 
 
 def test_the_demo_shows_eigenvalues_a_free_re_run_and_a_refusal(tmp_path: Path) -> None:
@@ -474,7 +473,7 @@ def test_the_demo_shows_eigenvalues_a_free_re_run_and_a_refusal(tmp_path: Path) 
     result = script("dppca_odp", tmp_path, "demo", "--out", "demo")
     assert result.returncode == 0, result.stderr
     assert "From the ledger: True" in result.stdout
-    kinds = [entry.kind for entry in read_entries(tmp_path / "demo" / "ledger.db")]
+    kinds = [entry.kind for entry in Ledger(tmp_path / "demo" / "ledger.db").entries()]
     assert kinds == ["grant", "charge", "started", "release", "refusal"]
     release = Release.read(tmp_path / "demo" / "release.json")
     assert [scree.method for scree in release.screes] == ["clipped", "pmwm", "huber"]

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from accountant import Accountant, Budget, Ledger, PrivacyUnit, verify
-from accountant.ledger import read_entries
 
 PRELUDE = """
 import os, signal, sys
@@ -127,7 +126,7 @@ def test_a_process_killed_after_started_leaves_its_charge(path: Path) -> None:
     killed = launch(KILLED_AFTER_STARTED, path, "")
     killed.communicate(timeout=60)
     assert killed.returncode == -signal.SIGKILL
-    assert verify(read_entries(path)) == []
+    assert verify(Ledger(path).entries()) == []
     reopened = Accountant(path, data_set="survey")
     assert reopened.spent() == keeper.spent() == Budget.of("0.1", "1e-6")
     assert [(line.key, line.state) for line in reopened.statement().releases] == [("k", "started")]
@@ -141,7 +140,7 @@ def test_a_process_killed_in_a_transaction_leaves_nothing(path: Path) -> None:
     assert killed.returncode == -signal.SIGKILL
     journal = path.with_name(path.name + "-journal")
     assert journal.exists()  # the transaction had reached the disk and must be undone
-    assert before == read_entries(path)
+    assert before == Ledger(path).entries()
     assert not journal.exists()
     keeper.reject("no rows")
     assert verify(keeper.ledger.entries()) == []

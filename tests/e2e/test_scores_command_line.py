@@ -12,8 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from accountant import Accountant, Budget, PrivacyUnit, verify
-from accountant.ledger import read_entries
+from accountant import Accountant, Budget, Ledger, PrivacyUnit, verify
 from dppca_odp import Release
 
 COLUMNS = ("age", "income", "visits")
@@ -105,7 +104,7 @@ def assert_refused(result: subprocess.CompletedProcess, status: int, *words: str
 
 def assert_nothing_charged(place: Path) -> None:
     assert "epsilon 0 and delta 0" == spent(place)
-    assert [] == verify(read_entries(place / "ledger.db"))
+    assert [] == verify(Ledger(place / "ledger.db").entries())
     assert not (place / "out" / "release.json").exists()
 
 
@@ -231,7 +230,7 @@ def test_a_table_without_the_label_is_status_4_recorded_and_free(place: Path) ->
     table.write_csv(place / "visits.csv")
     assert_refused(run(place), 4, "city")
     assert_nothing_charged(place)
-    assert "rejection" == read_entries(place / "ledger.db")[-1].kind
+    assert "rejection" == Ledger(place / "ledger.db").entries()[-1].kind
 
 
 def test_labels_that_are_secret_or_missing_are_the_rest_and_never_shown(place: Path) -> None:

@@ -79,7 +79,7 @@ def test_the_same_grant_again_refills_nothing(
 def test_another_grant_is_a_conflict(
     keeper: Accountant, path: Path, change: dict[str, Any]
 ) -> None:
-    with pytest.raises(GrantConflict, match=r"^grant must keep its terms; got "):
+    with pytest.raises(GrantConflict, match=r"^grant must keep its terms, and its budget may"):
         Accountant.grant(path, **(TERMS | change))
     assert kinds(keeper) == ["grant"]
 
@@ -179,7 +179,7 @@ def test_one_release_is_table_charge_started_release(
 ) -> None:
     granted = release(keeper, charge())
     assert kinds(keeper) == ["grant", "table", "charge", "started", "release"]
-    assert (granted.sequence, granted.release_key, granted.repeated) == (3, "k", False)
+    assert (granted.sequence, granted.release_key, granted.allocation) == (3, "k", None)
     assert keeper.table == TableFacts(rows=10, columns=COLUMNS)
     assert keeper.entries()[-1].document() == {"values": [1.5, 2]}
 
@@ -232,7 +232,7 @@ def test_fresh_pays_again_and_the_newest_is_stored(
 ) -> None:
     release(keeper, charge())
     second = authorize(keeper, charge(), fresh=True)
-    assert (second.release_key, second.repeated) == ("k#2", False)
+    assert second.release_key == "k#2"
     assert second.charge.release_key == "k#2"
     keeper.start(second)
     keeper.store(second, {"values": [7]})
@@ -248,7 +248,7 @@ def test_fresh_pays_again_and_the_newest_is_stored(
 def test_a_charge_that_left_no_release_is_paid_again(keeper: Accountant, charge: Make) -> None:
     keeper.start(authorize(keeper, charge()))
     again = authorize(keeper, charge())
-    assert (again.release_key, again.repeated) == ("k#2", True)
+    assert again.release_key == "k#2"
     assert keeper.spent() == Budget.of("0.2", "2e-6")
 
 
@@ -383,7 +383,7 @@ def test_steps_out_of_order_are_refused(keeper: Accountant, charge: Make) -> Non
     keeper.store(granted, {})
     with pytest.raises(OutOfOrder, match="the release must be started; it is released"):
         keeper.store(granted, {})
-    made_up = Authorization(1, "never", charge("never"), repeated=False)
+    made_up = Authorization(1, "never", None, charge("never"))
     with pytest.raises(OutOfOrder, match="no charge has this release key"):
         keeper.start(made_up)
     assert kinds(keeper) == ["grant", "table", "charge", "started", "release"]

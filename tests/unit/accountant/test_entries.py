@@ -1,17 +1,26 @@
 import hashlib
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from accountant.entries import GENESIS, Rejection, canonical_json, seal
+from accountant.balances import EMPTY, Balance
+from accountant.entries import GENESIS, Entry, Rejection, canonical_json, draft, seal
 from accountant.errors import InvalidValue
 
 BODY = Rejection(reason="no rows", actor="ana")
+BALANCE = Balance(free=EMPTY, allocations=EMPTY, allocation=None)
+NOTHING = '{"granted":{"delta":"0","epsilon":"0"},"spent":{"delta":"0","epsilon":"0"}}'
+
+
+def sealed(previous: Entry | None, key: str | None = None) -> Entry:
+    made = draft(previous, data_set="d", kind="rejection", body=BODY, release_key=key)
+    return seal(made, BALANCE)
 
 
 def test_the_hash_can_be_recomputed_with_the_standard_library_alone() -> None:
-    entry = seal(None, data_set="d", kind="rejection", body=BODY)
+    entry = sealed(None)
     fields = {
         "sequence": 1,
         "data_set": "d",
@@ -19,6 +28,7 @@ def test_the_hash_can_be_recomputed_with_the_standard_library_alone() -> None:
         "release_key": None,
         "time": entry.time,
         "body": '{"actor":"ana","reason":"no rows"}',
+        "balance": f'{{"allocation":null,"allocations":{NOTHING},"free":{NOTHING}}}',
         "previous_hash": "0" * 64,
     }
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
@@ -26,18 +36,27 @@ def test_the_hash_can_be_recomputed_with_the_standard_library_alone() -> None:
 
 
 def test_an_entry_follows_the_one_before() -> None:
-    first = seal(None, data_set="d", kind="rejection", body=BODY)
-    second = seal(first, data_set="d", kind="rejection", body=BODY, release_key="k")
+    first = sealed(None)
+    second = sealed(first, "k")
     assert (GENESIS, first.hash) == (first.previous_hash, second.previous_hash)
     assert (first.sequence, second.sequence) == (1, 2)
     assert second.release_key == "k"
 
 
 def test_time_is_utc_and_never_runs_backwards() -> None:
-    first = seal(None, data_set="d", kind="rejection", body=BODY)
+    first = sealed(None)
     assert datetime.fromisoformat(first.time).tzinfo == UTC
     future = type(first)(**(first.fields() | {"time": "2999-01-01T00:00:00.000000+00:00"}))
-    assert future.time == seal(future, data_set="d", kind="rejection", body=BODY).time
+    assert future.time == sealed(future).time
+
+
+def test_an_entry_of_format_1_has_the_hash_that_it_had() -> None:
+    entry = replace(sealed(None), balance=None)
+    fields = entry.fields()
+    for name in ("allocation", "balance", "hash"):
+        del fields[name]
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    assert hashlib.sha256(text.encode()).hexdigest() == entry.digest()
 
 
 @pytest.mark.parametrize("document", [{"a": float("nan")}, {"a": {1}}, {"a": 1, 2: 3}])

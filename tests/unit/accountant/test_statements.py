@@ -28,7 +28,7 @@ def test_the_statement_is_what_the_ledger_says(history: Accountant) -> None:
     assert statement.spent == Budget.of("1", "7e-6")
     assert statement.remaining == Budget.of("0", "3e-6")
     assert (statement.unit, statement.table) == (history.unit, history.table)
-    assert (statement.granted_by, statement.purpose) == ("officer", "health study")
+    assert [(line.actor, line.why) for line in statement.grants] == [("officer", "health study")]
     assert [(line.key, line.state) for line in statement.releases] == [
         ("first", "released"),
         ("second", "started"),

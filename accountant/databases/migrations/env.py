@@ -1,0 +1,14 @@
+"""What alembic runs: each format's script, on the connection that it is given."""
+
+from alembic import context
+
+from accountant.databases.schema import METADATA, VERSION_TABLE
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=METADATA,
+    version_table=VERSION_TABLE,
+    transactional_ddl=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,116 @@
+"""A ledger in a PostgreSQL database, for a team."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+
+from accountant.databases.database import BUSY_SECONDS, Database
+from accountant.databases.schema import find_format, migrate
+from accountant.errors import LedgerUnreadable
+
+_LOCK = 0x6C656467  # "ledg": the advisory lock that writers of ledgers take, held to the commit
+
+#: What a commit promises is on disk; a server that promises more is left alone.
+_DURABLE = (
+    "SELECT set_config('synchronous_commit', 'on', false) "
+    "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+)
+
+
+class PostgreSQLDatabase(Database):
+    """A database, or the schema of one that the address puts first in `search_path`."""
+
+    def __init__(self, url: URL) -> None:
+        self.url = url
+
+    @property
+    def address(self) -> str:
+        """The address without its password."""
+        return self.url.render_as_string(hide_password=True)
+
+    def create(self) -> None:
+        """Make the tables in one transaction, if there is no ledger yet."""
+        with self._turn() as connection:
+            if find_format(connection) is None:
+                migrate(connection)
+
+    def check(self) -> None:
+        """Refuse what is no ledger of this format."""
+        with self.reading() as connection:
+            self.check_format(find_format(connection))
+
+    def check_storage(self) -> None:
+        """Nothing: the server checks its pages, and no entry hides from a reader."""
+
+    def upgrade(self) -> str:
+        """Add what the tables of an older format lack."""
+        with self._turn() as connection:
+            found = find_format(connection)
+            if found is None:
+                self.check_format(found)
+            migrate(connection)
+            return str(found)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One state of the database, whatever is committed meanwhile."""
+        with self._in_plain_words():
+            reader = self._engine().execution_options(isolation_level="REPEATABLE READ")
+            with reader.begin() as connection:
+                yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Wait for the turn, and only then begin to read."""
+        with self._turn() as connection:
+            yield connection
+
+    @contextmanager
+    def _turn(self) -> Iterator[Connection]:
+        with self._in_plain_words(), self._engine().begin() as connection:
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+            yield connection
+
+    def _engine(self) -> Engine:
+        with self._in_plain_words():
+            return _engine(self.url, os.getpid())
+
+    @contextmanager
+    def _in_plain_words(self) -> Iterator[None]:
+        try:
+            yield
+        except ModuleNotFoundError:
+            raise self.unusable(
+                "psycopg is not installed", 'Type: pip install "dppca-odp[postgresql]"'
+            ) from None
+        except DBAPIError as error:
+            raise self._explain(error) from None
+        except SQLAlchemyError as error:
+            raise self.unusable(str(error).splitlines()[0], "Check the address") from None
+
+    def _explain(self, error: DBAPIError) -> LedgerUnreadable:
+        told = str(error.orig).strip().splitlines()
+        why = told[-1 if isinstance(error, OperationalError) else 0].rstrip(".") if told else ""
+        return self.unusable(why or "it does not answer", "Check the address and the server")
+
+
+@cache
+def _engine(url: URL, process: int) -> Engine:
+    """The connections of this process. A fork must not use those of its parent."""
+    engine = create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED")
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = '{BUSY_SECONDS}s'")
+            cursor.execute(_DURABLE)
+        connection.commit()
+
+    return engine
