@@ -53,9 +53,15 @@ class Database(ABC):
 
     def check_format(self, found: str | None) -> None:
         """Refuse another format than this package's; None is a database without one."""
+        if self.check_older(found) != FORMAT:
+            raise self.unusable(
+                f"its format is {found}, not {FORMAT}", "Type: accountant upgrade LEDGER"
+            )
+
+    def check_older(self, found: str | None) -> str:
+        """The format, if it is one that this package knows."""
         if found is None:
             raise self.unusable("it is a database but no ledger", "Choose another one")
-        if found != FORMAT:
-            older = found.isdigit() and int(found) < int(FORMAT)
-            advice = "Type: accountant upgrade LEDGER" if older else "Use a matching version"
-            raise self.unusable(f"its format is {found}, not {FORMAT}", advice)
+        if not found.isdigit() or int(found) > int(FORMAT):
+            raise self.unusable(f"its format is {found}, not {FORMAT}", "Use a matching version")
+        return found

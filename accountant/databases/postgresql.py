@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,13 +10,14 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from accountant.databases.database import BUSY_SECONDS, Database
 from accountant.databases.schema import find_format, migrate
 from accountant.errors import LedgerUnreadable
 
 _LOCK = 0x6C656467  # "ledg": the advisory lock that writers of ledgers take, held to the commit
+_LOCK_NOT_AVAILABLE = "55P03"
 
 #: What a commit promises is on disk; a server that promises more is left alone.
 _DURABLE = (
@@ -52,11 +54,9 @@ class PostgreSQLDatabase(Database):
     def upgrade(self) -> str:
         """Add what the tables of an older format lack."""
         with self._turn() as connection:
-            found = find_format(connection)
-            if found is None:
-                self.check_format(found)
+            found = self.check_older(find_format(connection))
             migrate(connection)
-            return str(found)
+            return found
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -96,9 +96,10 @@ class PostgreSQLDatabase(Database):
             raise self.unusable(str(error).splitlines()[0], "Check the address") from None
 
     def _explain(self, error: DBAPIError) -> LedgerUnreadable:
-        told = str(error.orig).strip().splitlines()
-        why = told[-1 if isinstance(error, OperationalError) else 0].rstrip(".") if told else ""
-        return self.unusable(why or "it does not answer", "Check the address and the server")
+        if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
+            return self.unusable(f"it was locked for {BUSY_SECONDS} s", "Try again when it is free")
+        told = str(error.orig).strip().splitlines() or ["it does not answer"]
+        return self.unusable(told[0].rstrip("."), "Check the address and the server")
 
 
 @cache
@@ -113,4 +114,11 @@ def _engine(url: URL, process: int) -> Engine:
             cursor.execute(_DURABLE)
         connection.commit()
 
+    atexit.register(_close, engine, process)
     return engine
+
+
+def _close(engine: Engine, process: int) -> None:
+    """Leave no connection to the server, except those that a parent uses."""
+    if process == os.getpid():
+        engine.dispose()

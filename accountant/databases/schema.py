@@ -55,8 +55,8 @@ def find_format(connection: Connection) -> str | None:
     return found
 
 
-def migrate(connection: Connection, start: str | None = None) -> None:
-    """Bring the tables to the newest format, from that of `start` or from nothing.
+def migrate(connection: Connection, start: str | None = None, to: str = FORMAT) -> None:
+    """Bring the tables to a format, from that of `start` or from nothing.
 
     Entries are never rewritten: those of an older format keep their form and their hash.
     """
@@ -65,4 +65,4 @@ def migrate(connection: Connection, start: str | None = None) -> None:
     config.attributes["connection"] = connection
     if start is not None:
         command.stamp(config, start)
-    command.upgrade(config, "head")
+    command.upgrade(config, to)

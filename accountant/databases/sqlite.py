@@ -62,12 +62,9 @@ class SQLiteFile(Database):
     def upgrade(self) -> str:
         """Add what the tables of an older format lack."""
         with self.writing() as connection:
-            found = _format(connection)
-            if found is None:
-                self.check_format(found)
-            known = find_format(connection)
-            migrate(connection, start="1" if known is None else None)
-            return str(found)
+            found = self.check_older(_format(connection))
+            migrate(connection, start=None if find_format(connection) else found)
+            return found
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -129,7 +129,7 @@ def test_granting_again_changes_nothing_and_other_terms_are_refused(
     refused = call("grant", ledger, *GRANT, "--epsilon", "2")
     assert refused.returncode == 2
     assert refused.stderr.startswith(
-        "accountant: grant must keep its terms, and its budget may only be raised; got epsilon 2 and"
+        "accountant: grant must keep its terms, and its budget may only be raised; got epsilon 2"
     )
     assert before == ledger.read_bytes()
 

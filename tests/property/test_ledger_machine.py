@@ -1,16 +1,21 @@
-"""The ledger against a model of a dozen lines, whatever is done to it and in whatever order."""
+"""The ledger against a small model, whatever is done to it and in whatever order."""
 
-import shutil
-import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from accountant import (
     Accountant,
@@ -26,22 +31,53 @@ from accountant import (
     TableMismatch,
     verify,
 )
+from accountant.balances import Pool
+from accountant.entries import Rejection
 
-GRANTED = Budget.of("1", "1e-5")
+from ..postgresql import PostgresqlServer
+
 UNIT = PrivacyUnit(rows_per_person=2)
 COLUMNS = ("a", "b")
 epsilons = st.sampled_from(["0.1", "1/3", "0.5", "1.5", "1e-9"])
 deltas = st.sampled_from(["1e-6", "1/300000", "9e-6", "2e-5"])
 keys = st.sampled_from(["one", "two"])
+pools = st.sampled_from([None, None, "ana", "bob"])
+
+Amounts = tuple[Fraction, Fraction]
+NOTHING: Amounts = (Fraction(0), Fraction(0))
+
+
+def amounts(budget: Budget) -> Amounts:
+    return budget.epsilon, budget.delta
+
+
+def plus(first: Amounts, second: Amounts) -> Amounts:
+    return first[0] + second[0], first[1] + second[1]
+
+
+def minus(first: Amounts, second: Amounts) -> Amounts:
+    return first[0] - second[0], first[1] - second[1]
+
+
+def fits(asked: Amounts, room: Amounts) -> bool:
+    return asked[0] <= room[0] and asked[1] <= room[1]
+
+
+@dataclass
+class Attempt:
+    pool: str | None
+    cost: Amounts
+    state: str = "charged"
 
 
 @dataclass
 class Model:
     """What the ledger should say."""
 
-    epsilon: Fraction = Fraction(0)
-    delta: Fraction = Fraction(0)
-    charged: dict[str, list[str]] = field(default_factory=dict)  # key: states of its attempts
+    first: Amounts
+    granted: dict[str | None, Amounts]
+    spent: dict[str | None, Amounts] = field(default_factory=lambda: {None: NOTHING})
+    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
     plans: dict[str, str] = field(default_factory=dict)
     table: bool = False
     counts: dict[str, int] = field(default_factory=lambda: {"grant": 1})
@@ -49,30 +85,79 @@ class Model:
     def count(self, kind: str) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
+    def room(self, pool: str | None) -> Amounts:
+        return minus(self.granted[pool], self.spent[pool])
+
+    def whole(self) -> Amounts:
+        total = NOTHING
+        for granted in self.granted.values():
+            total = plus(total, granted)
+        return total
+
 
 class LedgerMachine(RuleBasedStateMachine):
-    @initialize()
-    def grant(self) -> None:
-        self.folder = Path(tempfile.mkdtemp())
-        self.path = self.folder / "ledger.db"
-        self.keeper = Accountant.grant(self.path, data_set="d", budget=GRANTED, unit=UNIT)
-        self.model = Model()
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        self.address = address
+        self.keeper = self.grant_now(Budget.of("1", "1e-5"))
+        self.model = Model(
+            first=(Fraction(1), Fraction(1, 10**5)), granted={None: amounts(self.keeper.granted)}
+        )
         self.open: list[tuple[str, int, Authorization]] = []
 
-    def teardown(self) -> None:
-        if hasattr(self, "folder"):
-            shutil.rmtree(self.folder)
+    def grant_now(self, budget: Budget, reason: str | None = None) -> Accountant:
+        return Accountant.grant(self.address, data_set="d", budget=budget, unit=UNIT, reason=reason)
 
-    @rule()
-    def grant_again(self) -> None:
-        self.keeper = Accountant.grant(self.path, data_set="d", budget=GRANTED, unit=UNIT)
-
-    @rule()
-    def grant_on_other_terms(self) -> None:
-        with pytest.raises(GrantConflict):
-            Accountant.grant(self.path, data_set="d", budget=Budget.of(2, "1e-5"), unit=UNIT)
+    def draws_on(self, pool: str | None) -> Accountant:
+        return Accountant(self.keeper.ledger, data_set="d", allocation=pool)
 
     @rule(
+        epsilon=st.sampled_from(["1", "1.5", "2"]),
+        delta=st.sampled_from(["1e-5", "2e-5"]),
+        reason=st.sampled_from([None, "more"]),
+    )
+    def grant(self, epsilon: str, delta: str, reason: str | None) -> None:
+        model, budget = self.model, Budget.of(epsilon, delta)
+        asked, whole = amounts(budget), model.whole()
+        if asked == whole or (reason is None and asked == model.first):
+            self.grant_now(budget, reason)
+        elif reason and fits(whole, asked):
+            self.grant_now(budget, reason)
+            model.granted[None] = plus(model.granted[None], minus(asked, whole))
+            model.count("raise")
+        else:
+            with pytest.raises(GrantConflict):
+                self.grant_now(budget, reason)
+
+    @rule(
+        name=st.sampled_from(["ana", "bob"]),
+        epsilon=epsilons,
+        delta=deltas,
+        reason=st.sampled_from([None, "more"]),
+    )
+    def allocate(self, name: str, epsilon: str, delta: str, reason: str | None) -> None:
+        model, budget = self.model, Budget.of(epsilon, delta)
+        asked, standing = amounts(budget), model.granted.get(name)
+        if standing == asked:
+            self.keeper.allocate(name, budget, reason=reason)
+            return
+        error: type[Exception] | None = None
+        if standing is not None and (reason is None or not fits(standing, asked)):
+            error = GrantConflict
+        elif not fits(minus(asked, standing or NOTHING), model.room(None)):
+            error = BudgetExceeded
+        if error is not None:
+            with pytest.raises(error):
+                self.keeper.allocate(name, budget, reason=reason)
+            return
+        self.keeper.allocate(name, budget, reason=reason)
+        model.granted[None] = minus(model.granted[None], minus(asked, standing or NOTHING))
+        model.granted[name] = asked
+        model.spent.setdefault(name, NOTHING)
+        model.count("allocation" if standing is None else "raise")
+
+    @rule(
+        pool=pools,
         key=keys,
         plan=st.sampled_from(["p", "p", "p", "q"]),
         epsilon=epsilons,
@@ -80,73 +165,116 @@ class LedgerMachine(RuleBasedStateMachine):
         fresh=st.booleans(),
         rows=st.sampled_from([10, 10, 10, 11]),
     )
-    def authorize(
-        self, key: str, plan: str, epsilon: str, delta: str, fresh: bool, rows: int
+    def charge(
+        self,
+        pool: str | None,
+        key: str,
+        plan: str,
+        epsilon: str,
+        delta: str,
+        fresh: bool,
+        rows: int,
     ) -> None:
         model, asked = self.model, Budget.of(epsilon, delta)
+        if pool not in model.granted:
+            pool = None
+        keeper = self.draws_on(pool)
         charge = Charge(release_key=key, plan_hash=plan, unit=UNIT, budget=asked, stages=())
         rows = rows if model.table else 10
-        attempts = model.charged.get(key, [])
-        fits = (
-            model.epsilon + asked.epsilon <= GRANTED.epsilon
-            and model.delta + asked.delta <= GRANTED.delta
-        )
+        attempts = model.attempts.get(key, [])
+        released = [place for place, one in enumerate(attempts) if one.state == "released"]
         error: type[Exception] | None = None
         if rows != 10:
             error = TableMismatch
             model.count("rejection")
         elif model.plans.get(key, plan) != plan:
             error = KeyConflict
-        elif "released" in attempts and not fresh:
-            found = self.keeper.authorize(charge, rows=rows, columns=COLUMNS)
-            newest = max(place for place, state in enumerate(attempts) if state == "released")
+        elif released and not fresh:
+            found = keeper.authorize(charge, rows=rows, columns=COLUMNS)
             assert isinstance(found, StoredRelease)
-            assert found.release == {"attempt": newest}
+            assert found.release == {"attempt": self.newest[key]}
             return
-        elif not fits:
+        elif not fits(amounts(asked), model.room(pool)):
             error = BudgetExceeded
             model.count("refusal")
         if error is not None:
             with pytest.raises(error):
-                self.keeper.authorize(charge, rows=rows, columns=COLUMNS, fresh=fresh)
+                keeper.authorize(charge, rows=rows, columns=COLUMNS, fresh=fresh)
             return
-        granted = self.keeper.authorize(charge, rows=rows, columns=COLUMNS, fresh=fresh)
+        granted = keeper.authorize(charge, rows=rows, columns=COLUMNS, fresh=fresh)
         assert isinstance(granted, Authorization)
-        assert granted.repeated == any(state != "released" for state in attempts)
         assert granted.release_key == (key if not attempts else f"{key}#{len(attempts) + 1}")
         if not model.table:
             model.table = True
             model.count("table")
         model.count("charge")
-        model.epsilon += asked.epsilon
-        model.delta += asked.delta
+        model.spent[pool] = plus(model.spent[pool], amounts(asked))
         model.plans[key] = plan
-        model.charged[key] = [*attempts, "charged"]
+        model.attempts[key] = [*attempts, Attempt(pool, amounts(asked))]
         self.open.append((key, len(attempts), granted))
+
+    @property
+    def newest(self) -> dict[str, int]:
+        """The attempt whose release was stored last, by key."""
+        return self.__dict__.setdefault("_newest", {})
 
     @precondition(lambda self: bool(self.open))
     @rule(data=st.data())
     def start(self, data: st.DataObject) -> None:
-        key, attempt, granted = data.draw(st.sampled_from(self.open))
-        if self.model.charged[key][attempt] == "charged":
-            self.keeper.start(granted)
-            self.model.charged[key][attempt] = "started"
-            self.model.count("started")
-        else:
-            with pytest.raises(OutOfOrder):
-                self.keeper.start(granted)
+        key, place, granted = data.draw(st.sampled_from(self.open))
+        self.step(key, place, "charged", "started", lambda: self.keeper.start(granted))
 
     @precondition(lambda self: bool(self.open))
     @rule(data=st.data())
     def store(self, data: st.DataObject) -> None:
-        key, attempt, granted = data.draw(st.sampled_from(self.open))
-        if self.model.charged[key][attempt] == "started":
-            self.keeper.store(granted, {"attempt": attempt})
-            self.model.charged[key][attempt] = "released"
-            self.model.count("release")
-        else:
+        key, place, granted = data.draw(st.sampled_from(self.open))
+        document = {"attempt": place}
+        if self.step(
+            key, place, "started", "released", lambda: self.keeper.store(granted, document)
+        ):
+            self.newest[key] = place
+
+    @precondition(lambda self: bool(self.model.attempts))
+    @rule(data=st.data())
+    def void(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.model.attempts)))
+        place = data.draw(st.integers(0, len(self.model.attempts[key]) - 1))
+        charged = key if place == 0 else f"{key}#{place + 1}"
+        attempt = self.model.attempts[key][place]
+        if self.step(
+            key, place, "charged", "voided", lambda: self.keeper.void(charged, "never ran")
+        ):
+            self.model.spent[attempt.pool] = minus(self.model.spent[attempt.pool], attempt.cost)
+
+    def step(
+        self, key: str, place: int, before: str, after: str, act: Callable[[], object]
+    ) -> bool:
+        """Do it if the attempt is in the right state, and see it refused if not."""
+        attempt = self.model.attempts[key][place]
+        if attempt.state != before:
             with pytest.raises(OutOfOrder):
-                self.keeper.store(granted, {"attempt": attempt})
+                act()
+            return False
+        act()
+        attempt.state = after
+        kinds = {"started": "started", "released": "release", "voided": "void"}
+        self.model.count(kinds[after])
+        return True
+
+    @rule()
+    def crash(self) -> None:
+        """Die within a transaction, and lose every authorization that was in memory."""
+
+        def die() -> None:
+            with self.keeper.ledger.transaction() as transaction:
+                for _ in range(3):
+                    transaction.append("d", "rejection", Rejection(reason="lost", actor=""))
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            die()
+        self.open.clear()
+        self.reopen()
 
     @rule()
     def reject(self) -> None:
@@ -155,27 +283,54 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self.keeper = Accountant(self.path, data_set="d")
+        self.keeper = Accountant(self.address, data_set="d")
 
     @invariant()
     def the_ledger_agrees_with_the_model(self) -> None:
-        entries = self.keeper.ledger.entries()
+        model, entries = self.model, self.keeper.ledger.entries()
         assert verify(entries) == []
         counts: dict[str, int] = {}
         for entry in entries:
             counts[entry.kind] = counts.get(entry.kind, 0) + 1
-        assert self.model.counts == counts
-        spent = Budget.of(self.model.epsilon, self.model.delta)
-        assert spent == self.keeper.spent()
-        assert GRANTED - spent == self.keeper.remaining()
-        states = [line.state for line in self.keeper.statement().releases]
-        assert sorted(chain.from_iterable(self.model.charged.values())) == sorted(states)
+        assert model.counts == counts
+        statement = self.keeper.statement()
+        stated: dict[str | None, Any] = {line.name: line for line in statement.allocations}
+        stated[None] = statement.free
+        assert model.granted == {name: amounts(pool.granted) for name, pool in stated.items()}
+        assert model.spent == {name: amounts(pool.spent) for name, pool in stated.items()}
+        for name in model.granted:
+            pool = self.draws_on(name).pool()
+            assert pool == Pool(granted=stated[name].granted, spent=stated[name].spent)
+        assert amounts(statement.granted) == model.whole()
+        assert statement.granted == statement.spent + statement.remaining
+        states = [one.state for attempts in model.attempts.values() for one in attempts]
+        assert sorted(states) == sorted(line.state for line in statement.releases)
 
 
-TestLedgerMachine = LedgerMachine.TestCase
-TestLedgerMachine.settings = settings(
-    max_examples=15,
-    stateful_step_count=20,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+def limits(examples: int, steps: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def test_on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> None:
+    def machine() -> LedgerMachine:
+        folder: Path = tmp_path_factory.mktemp("machine")
+        return LedgerMachine(str(folder / "ledger.db"))
+
+    run_state_machine_as_test(machine, settings=limits(20, 25))
+
+
+def test_on_postgresql(postgresql_server: PostgresqlServer) -> None:
+    class Fresh(LedgerMachine):
+        def __init__(self) -> None:
+            self.database = postgresql_server.fresh_database()
+            super().__init__(self.database.__enter__())
+
+        def teardown(self) -> None:
+            self.database.__exit__(None, None, None)
+
+    run_state_machine_as_test(Fresh, settings=limits(6, 25))

@@ -50,9 +50,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
-def grant(path: Path) -> Accountant:
+def grant(address: str | Path) -> Accountant:
     return Accountant.grant(
-        path,
+        address,
         data_set="survey",
         budget=Budget.of("1", "1e-5"),
         unit=PrivacyUnit(rows_per_person=5),
@@ -65,6 +65,12 @@ def grant(path: Path) -> Accountant:
 def keeper(path: Path) -> Accountant:
     """Granted (1, 1e-5), table not recorded yet."""
     return grant(path)
+
+
+@pytest.fixture
+def anywhere(address: str) -> Accountant:
+    """Granted (1, 1e-5), on each database."""
+    return grant(address)
 
 
 @pytest.fixture
@@ -93,6 +99,28 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     keeper.start(second)
     release_one(keeper, make_charge("third", "0.25"))
     return path
+
+
+def manage(keeper: Accountant) -> None:
+    """All that an officer does after the grant: 12 entries of all the other kinds."""
+    terms = {"data_set": "survey", "unit": PrivacyUnit(rows_per_person=5)}
+    release_one(keeper, make_charge("first", "0.5", "5e-6"))
+    Accountant.grant(keeper.ledger, budget=Budget.of("2", "2e-5"), reason="a second year", **terms)
+    ana = keeper.allocate("ana", Budget.of("0.4", "4e-6"), actor="officer", purpose="thesis")
+    keeper.allocate("ana", Budget.of("0.6", "4e-6"), actor="officer", reason="one more chapter")
+    dead = ana.authorize(make_charge("dead", "0.5"), rows=10, columns=COLUMNS)
+    assert isinstance(dead, Authorization)
+    keeper.void("dead", "the machine lost power", actor="officer")
+    with pytest.raises(BudgetExceeded):
+        ana.authorize(make_charge("large", "0.7"), rows=10, columns=COLUMNS)
+    release_one(ana, make_charge("thesis", "0.6"))
+
+
+@pytest.fixture
+def managed(anywhere: Accountant) -> Accountant:
+    """A ledger with raises, an allocation and a void, on each database."""
+    manage(anywhere)
+    return anywhere
 
 
 @pytest.fixture

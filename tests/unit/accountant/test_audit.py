@@ -3,15 +3,27 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from accountant import Accountant, Budget, Charge, Entry, Ledger, LedgerUnreadable, verify
+from accountant import (
+    Accountant,
+    Budget,
+    Charge,
+    Entry,
+    Ledger,
+    LedgerUnreadable,
+    to_text,
+    verify,
+)
 from accountant.audit import Audit, Problem
 from accountant.books import Book
 from accountant.entries import GENESIS, canonical_json, draft, seal
+
+from .conftest import grant, manage
 
 LENGTH = 12
 KINDS = [
@@ -76,6 +88,14 @@ def reseal(entries: list[Entry], restate: bool = True) -> list[Entry]:
             fresh = replace(fresh, hash=fresh.digest())
         sealed.append(fresh)
     return sealed
+
+
+@pytest.fixture(scope="module")
+def managed_entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+    """What an officer does, 14 entries."""
+    keeper = grant(tmp_path_factory.mktemp("managed") / "ledger.db")
+    manage(keeper)
+    return list(keeper.ledger.entries())
 
 
 def positions(problems: list[Problem]) -> list[int]:
@@ -198,7 +218,7 @@ SMALL = {"epsilon": "0.1", "delta": "1e-6"}
 FORGERIES: list[tuple[Callable[[list[Entry]], list[Entry]], int, str]] = [
     (drop(1), 1, "a grant must come first"),
     (repeat(1), 13, "the data set was granted before"),
-    (change(1, release_key="k"), 1, "a grant has no release key"),
+    (change(1, release_key="k"), 1, "of kind grant have no release key"),
     (change_body(1, budget={"epsilon": "0", "delta": "1e-6"}), 1, "epsilon must be above 0"),
     (change_body(1, budget={"epsilon": "1", "delta": "0"}), 1, "delta must be between 0 and 1"),
     (change_body(1, budget={"epsilon": "0.9", "delta": "1e-5"}), 6, "states another balance"),
@@ -207,7 +227,7 @@ FORGERIES: list[tuple[Callable[[list[Entry]], list[Entry]], int, str]] = [
     (drop(2), 2, "the table must be recorded before a charge"),
     (repeat(2), 13, "the table was recorded before"),
     (change_body(2, rows=0), 2, "not a valid table"),
-    (change(2, release_key="k"), 2, "a table has no release key"),
+    (change(2, release_key="k"), 2, "of kind table have no release key"),
     (change_body(3, budget={"epsilon": "0.6", "delta": "5e-6"}), 6, "states another balance"),
     (change_body(10, budget=LARGE), 10, "the charge exceeds what remained"),
     (change_body(8, budget={"epsilon": "0.2", "delta": "1e-6"}), 8, "not a valid charge"),
@@ -228,8 +248,8 @@ FORGERIES: list[tuple[Callable[[list[Entry]], list[Entry]], int, str]] = [
         "the refused request would have fitted",
     ),
     (change_body(6, remaining=SMALL), 6, "states another remainder"),
-    (change(6, release_key="k"), 6, "a refusal has no release key"),
-    (change(7, release_key="k"), 7, "a rejection has no release key"),
+    (change(6, release_key="k"), 6, "of kind refusal have no release key"),
+    (change(7, release_key="k"), 7, "of kind rejection have no release key"),
     (change_body(7, reason=""), 7, "not a valid rejection"),
     (change(7, kind="refund"), 7, "kind 'refund' is unknown"),
     (change(7, data_set="other"), 7, "a grant must come first"),
@@ -248,6 +268,98 @@ def test_a_forgery_with_correct_hashes_is_found_by_its_meaning(
     first = verify(reseal(change_all(list(history.ledger.entries()))))[0]
     assert position == first.position
     assert message in first.message
+
+
+MANAGED = [
+    *("grant", "table", "charge", "started", "release", "raise", "allocation", "raise"),
+    *("charge", "void", "refusal", "charge", "started", "release"),
+]
+MANAGED_FORGERIES: list[tuple[Callable[[list[Entry]], list[Entry]], int, str]] = [
+    (change_body(6, budget={"epsilon": "1", "delta": "1e-5"}), 6, "must be to more than"),
+    (change_body(6, budget={"epsilon": "2", "delta": "1e-6"}), 6, "must be to more than"),
+    (change_body(6, reason=" "), 6, "not a valid raise"),
+    (change(6, allocation="bob"), 6, "there is no allocation 'bob'"),
+    (change(6, release_key="k"), 6, "of kind raise have no release key"),
+    (drop(6), 7, "the free pool held epsilon 0.1"),
+    (change(7, allocation=None), 7, "an allocation must have a name"),
+    (repeat(7), 15, "allocation 'ana' was made before"),
+    (change_body(7, budget={"epsilon": "1.6", "delta": "4e-6"}), 7, "the free pool held epsilon"),
+    (change_body(7, budget={"epsilon": "0.4", "delta": "0"}), 7, "delta must be between 0 and 1"),
+    (change(7, release_key="k"), 7, "of kind allocation have no release key"),
+    (change_body(8, budget={"epsilon": "1.6", "delta": "4e-6"}), 8, "the free pool held epsilon"),
+    (change_body(8, budget={"epsilon": "0.4", "delta": "4e-6"}), 8, "must be to more than"),
+    (change(9, allocation="bob"), 9, "there is no allocation 'bob'"),
+    (change(9, allocation=None), 10, "is another allocation's"),
+    (drop(9), 9, "no charge has this release key"),
+    (drop(10), 10, "the refusal states another balance"),
+    (repeat(10), 15, "the release must be charged; it is voided"),
+    (change_body(10, reason=""), 10, "not a valid void"),
+    (change(10, release_key="first"), 10, "another allocation's"),
+    (change(10, release_key="first", allocation=None), 10, "must be charged; it is released"),
+    (change(11, allocation=None), 11, "the refusal states another balance"),
+    (change(12, allocation=None), 13, "is another allocation's"),
+    (change(14, allocation=None), 14, "is another allocation's"),
+    (change(1, allocation="ana"), 1, "of kind grant have no allocation"),
+    (change(2, allocation="ana"), 2, "of kind table have no allocation"),
+]
+
+
+@pytest.mark.parametrize(("change_all", "position", "message"), MANAGED_FORGERIES)
+def test_a_forgery_of_what_an_officer_does_is_found_by_its_meaning(
+    managed_entries: list[Entry],
+    change_all: Callable[[list[Entry]], list[Entry]],
+    position: int,
+    message: str,
+) -> None:
+    assert MANAGED == [entry.kind for entry in managed_entries]
+    first = verify(reseal(change_all(list(managed_entries))))[0]
+    assert position == first.position
+    assert message in first.message
+
+
+POOLS = [("free", "granted"), ("free", "spent"), ("allocations", "granted")]
+
+
+@pytest.mark.parametrize("position", range(1, len(MANAGED) + 1))
+@pytest.mark.parametrize(("pool", "side"), POOLS)
+@pytest.mark.parametrize("coordinate", ["epsilon", "delta"])
+def test_a_forged_balance_is_found_once_where_it_is_in_spite_of_its_hash(
+    managed_entries: list[Entry], position: int, pool: str, side: str, coordinate: str
+) -> None:
+    entries = list(managed_entries)
+    balance = json.loads(str(entries[position - 1].balance))
+    balance[pool][side][coordinate] = "0.7" if coordinate == "epsilon" else "7e-6"
+    forged = replace(entries[position - 1], balance=canonical_json(balance))
+    entries[position - 1] = forged
+    words = "the balance is not what the entries before it and this one leave"
+    assert verify(reseal(entries, restate=False)) == [Problem(position, words)]
+
+
+@pytest.mark.parametrize("position", range(2, len(MANAGED) + 1))
+def test_a_balance_that_is_left_out_is_found(managed_entries: list[Entry], position: int) -> None:
+    entries = list(managed_entries)
+    entries[position - 1] = replace(entries[position - 1], balance=None)
+    found = verify(reseal(entries, restate=False))
+    assert found == [Problem(position, "the balance is missing")]
+
+
+@pytest.mark.parametrize("value", ["", "{}", "[]", "7", "NaN", "null", '{"free": 0}'])
+def test_a_balance_that_is_none_is_found(managed_entries: list[Entry], value: str) -> None:
+    entries = list(managed_entries)
+    entries[3] = replace(entries[3], balance=value)
+    assert positions(verify(reseal(entries, restate=False))) == [4]
+
+
+def test_money_that_comes_from_nowhere_and_stays_is_named_once(
+    managed_entries: list[Entry],
+) -> None:
+    entries = list(managed_entries)
+    for place in range(3, len(entries)):
+        balance = json.loads(str(entries[place].balance))
+        spent = Fraction(balance["free"]["spent"]["epsilon"]) - Fraction(1, 10)
+        balance["free"]["spent"]["epsilon"] = to_text(spent)
+        entries[place] = replace(entries[place], balance=canonical_json(balance))
+    assert positions(verify(reseal(entries, restate=False))) == [4]
 
 
 def test_a_key_used_for_two_plans_is_found(

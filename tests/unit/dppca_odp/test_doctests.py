@@ -11,6 +11,7 @@ MODULES = sorted(
     module.name
     for package in (accountant, dppca_odp)
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if ".migrations." not in module.name  # only alembic can run those
 )
 
 
