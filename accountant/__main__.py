@@ -21,6 +21,7 @@ from accountant.errors import AccountantError
 from accountant.exports import is_export, read_export, write_export
 from accountant.heads import Head, compare, head_of
 from accountant.ledger import Ledger, upgrade
+from accountant.reports.words import NO_GRANT
 from accountant.scripts import leave, run_script
 from accountant.specs import Budget, PrivacyUnit
 from accountant.statements import Statement, read_statements
@@ -136,7 +137,7 @@ def report(
         typer.echo(render_html(list(statements.values())))
     else:
         texts = [statement.render() for statement in statements.values()]
-        typer.echo("\n\n".join(texts) or "The ledger holds no grant yet.")
+        typer.echo("\n\n".join(texts) or NO_GRANT)
 
 
 @app.command("verify")

@@ -66,6 +66,7 @@ class Book:
     allocations: Pool = EMPTY  # all of them together
     attempts: dict[str, Attempt] = field(default_factory=dict)  # by the key as charged
     counts: dict[str, int] = field(default_factory=dict)  # attempts by the key as given
+    _written: tuple[Pool, Pool, Pool | None, str] | None = None  # the last balance, as text
 
     def terms(self) -> Grant:
         """The grant, once there is one. Its budget may have been raised since."""
@@ -87,6 +88,20 @@ class Book:
             allocations=self.allocations,
             allocation=None if allocation is None else self.pools.get(allocation),
         )
+
+    def balance_text(self, allocation: str | None) -> str:
+        """The balance as entries state it. Most leave it as it was."""
+        balance, last = self.balance(allocation), self._written
+        if (
+            last is None
+            or balance.free is not last[0]
+            or balance.allocations is not last[1]
+            or balance.allocation is not last[2]
+        ):
+            text = canonical_json(balance.model_dump(mode="json"))
+            last = (balance.free, balance.allocations, balance.allocation, text)
+            self._written = last
+        return last[3]
 
     def next_key(self, key: str) -> str:
         """The key of the next attempt: KEY, then KEY#2, KEY#3 and so on."""
@@ -304,4 +319,4 @@ def _fact(body: str, kind: str, model: type[Fact]) -> Fact:
 
 def _require_none(entry: Entry, field_name: str) -> None:
     if getattr(entry, field_name) is not None:
-        raise RuleError(f"a {entry.kind} has no {field_name.replace('_', ' ')}")
+        raise RuleError(f"entries of kind {entry.kind} have no {field_name.replace('_', ' ')}")

@@ -148,9 +148,9 @@ def draft(
     )
 
 
-def seal(entry: Entry, balance: Fact) -> Entry:
-    """The entry with the balance that it leaves, and its hash."""
-    stated = replace(entry, balance=canonical_json(balance.model_dump(mode="json")))
+def seal(entry: Entry, balance: str) -> Entry:
+    """The entry with the balance that it leaves, as text, and its hash."""
+    stated = replace(entry, balance=balance)
     return replace(stated, hash=stated.digest())
 
 

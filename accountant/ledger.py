@@ -189,7 +189,7 @@ class Transaction(Records):
                 f"{kind} must follow from the entries before it; got one that does not: "
                 f"{problem}. Authorize the release again."
             )
-        entry = seal(entry, book.balance(allocation))
+        entry = seal(entry, book.balance_text(allocation))
         self._connection.execute(_INSERT, entry.fields())
         self._tail = entry
         return entry

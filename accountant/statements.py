@@ -45,6 +45,14 @@ class AllocationLine(Fact):
     grants: tuple[GrantLine, ...]
 
 
+class VoidLine(Fact):
+    """Who gave a charge back, and why."""
+
+    time: str
+    actor: str
+    reason: str
+
+
 class ReleaseLine(Fact):
     """One charge, and what became of it."""
 
@@ -57,8 +65,9 @@ class ReleaseLine(Fact):
     plan_hash: str
     budget: Budget
     state: State
-    void: str
-    """Why it was voided; empty if it was not."""
+    stored_at: str
+    """When the release was stored; empty if none was."""
+    void: VoidLine | None
     stages: tuple[Stage, ...]
     risk: Risk
     """Of this plan alone: its losses were fixed before it ran."""
@@ -144,9 +153,12 @@ class _Folder:
     """The entries of one data set by their kind."""
 
     of_kind: dict[str, list[Entry]] = field(default_factory=dict)
+    stored_at: dict[str, str] = field(default_factory=dict)
 
     def file(self, entry: Entry) -> None:
-        if entry.kind != "release":  # what was released is not needed here, and may be long
+        if entry.kind == "release":  # what was released is not needed here, and may be long
+            self.stored_at[str(entry.release_key)] = entry.time
+        else:
             self.of_kind.setdefault(entry.kind, []).append(entry)
 
     def statement(self, book: Book, count: int, head: str) -> Statement:
@@ -189,14 +201,17 @@ class _Folder:
         return tuple(lines)
 
     def _releases(self, book: Book) -> tuple[ReleaseLine, ...]:
-        voids = {
-            entry.release_key: read_body(entry, Void).reason
-            for entry in self.of_kind.get("void", ())
-        }
+        voids = {str(entry.release_key): _void(entry) for entry in self.of_kind.get("void", ())}
         return tuple(
-            _release(entry, book.attempts[str(entry.release_key)].state, voids)
+            _release(entry, book.attempts[key].state, self.stored_at.get(key, ""), voids.get(key))
             for entry in self.of_kind.get("charge", ())
+            for key in (str(entry.release_key),)
         )
+
+
+def _void(entry: Entry) -> VoidLine:
+    void = read_body(entry, Void)
+    return VoidLine(time=entry.time, actor=void.actor, reason=void.reason)
 
 
 def _grant(entry: Entry, budget: Budget, actor: str, why: str) -> GrantLine:
@@ -213,7 +228,7 @@ def _allocation(name: str, pool: Pool, grants: tuple[GrantLine, ...]) -> Allocat
     )
 
 
-def _release(entry: Entry, state: State, voids: dict[str | None, str]) -> ReleaseLine:
+def _release(entry: Entry, state: State, stored_at: str, void: VoidLine | None) -> ReleaseLine:
     charge = read_body(entry, Charge)
     return ReleaseLine(
         sequence=entry.sequence,
@@ -225,7 +240,8 @@ def _release(entry: Entry, state: State, voids: dict[str | None, str]) -> Releas
         plan_hash=charge.plan_hash,
         budget=charge.budget,
         state=state,
-        void=voids.get(entry.release_key, ""),
+        stored_at=stored_at,
+        void=void,
         stages=charge.stages,
         risk=_risk(charge),
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -60,6 +58,9 @@ def migrate(connection: Connection, start: str | None = None, to: str = FORMAT) 
 
     Entries are never rewritten: those of an older format keep their form and their hash.
     """
+    from alembic import command  # slow to import, and needed once in the life of a ledger
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", "accountant.databases:migrations")
     config.attributes["connection"] = connection

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.cells import cell_len
 
 from accountant.amounts import show_delta_down, show_delta_up, show_down, show_up
 from accountant.reports.words import (
@@ -26,99 +25,104 @@ from accountant.specs import Budget
 if TYPE_CHECKING:
     from accountant.statements import Statement
 
+_LONGEST_NAME = 30  # of a first column, before it folds
+_GAP = "  "
+
+Row = tuple[str, ...]
+
 
 def render_text(statement: Statement, width: int) -> str:
     """Plain text for a terminal of this width. Spent is rounded up, remaining down."""
-    paper = io.StringIO()
-    Console(file=paper, width=width, color_system=None, force_jupyter=False).print(
-        Group(*_parts(statement))
-    )
-    return "\n".join(line.rstrip() for line in paper.getvalue().splitlines())
+    lines = [line.rstrip() for part in _parts(statement, width) for line in part]
+    return "\n".join(lines)
 
 
-def _parts(statement: Statement) -> Iterator[RenderableType]:
-    yield Text(f"DATA SET {shown_name(statement.data_set)}")
-    yield Text(f"\n{statement.guarantee}\n{statement.public}\n{statement.trust}\n")
-    yield Text(f"Table: {statement.table or 'recorded by the first release'}")
+def _parts(statement: Statement, width: int) -> Iterator[Iterator[str] | list[str]]:
+    yield _wrap(f"DATA SET {shown_name(statement.data_set)}", width)
+    yield [""]
+    for sentence in (statement.guarantee, statement.public, statement.trust):
+        yield _wrap(sentence, width)
+    yield [""]
+    yield _wrap(f"Table: {statement.table or 'recorded by the first release'}", width)
     first, *raises = statement.grants
-    yield Text(f"Granted {when(first.time, first.actor, first.why)}")
+    yield _wrap(f"Granted {when(first.time, first.actor, first.why)}", width)
     for line in raises:
-        yield Text(f"Raised to {line.budget} {when(line.time, line.actor, line.why)}")
-    yield Text("")
-    yield _balance(statement)
-    yield from _risk(statement)
+        yield _wrap(f"Raised to {line.budget} {when(line.time, line.actor, line.why)}", width)
+    yield [""]
+    yield _table(("", "epsilon", "delta"), _balance(statement), width)
+    yield ["", "WHAT IT MEANS"]
+    yield _wrap(RISK, width)
+    for sentence in _risk(statement):
+        yield _wrap(sentence, width)
     if statement.releases:
-        yield Text("\nRELEASES, by number of the entry")
-        yield _release_table(statement)
+        yield ["", "RELEASES, by number of the entry"]
+        header = ("release", "epsilon", "delta", "state or losses")
+        yield _table(header, list(_releases(statement)), width)
         for state in dict.fromkeys(line.state for line in statement.releases):
             if state != "released":
-                yield Text(f"{state}: {STATES[state]}.")
+                yield _wrap(f"{state}: {STATES[state]}.", width)
     for heading, lines in (
         ("REFUSED", _refused(statement)),
         ("UNUSABLE DATA", _rejected(statement)),
     ):
         if lines:
-            yield Text("\n".join(("", heading, *lines)))
-    yield Text(f"\n{statement.entries} entries in the ledger, the last with hash\n{statement.head}")
+            yield ["", heading]
+        for sentence in lines:
+            yield _wrap(sentence, width)
+    yield ["", f"{statement.entries} entries in the ledger, the last with hash", statement.head]
 
 
-def _balance(statement: Statement) -> RenderableType:
+def _balance(statement: Statement) -> list[Row]:
     """The whole grant; and, where there are allocations, each pool that it consists of."""
-    table = _grid("", "epsilon", "delta")
-    _pool_rows(table, "", statement.granted, statement.spent, statement.remaining)
+    rows = _pool("", statement.granted, statement.spent, statement.remaining)
     if statement.allocations:
         free = statement.free
-        _pool_rows(table, "free pool: ", free.granted, free.spent, free.remaining)
-        for line in statement.allocations:
-            name = f"{shown_name(line.name)}: "
-            _pool_rows(table, name, line.granted, line.spent, line.remaining)
-    return table
+        rows += _pool("free pool: ", free.granted, free.spent, free.remaining)
+    for line in statement.allocations:
+        rows += _pool(f"{shown_name(line.name)}: ", line.granted, line.spent, line.remaining)
+    return rows
 
 
-def _pool_rows(table: Table, whose: str, granted: Budget, spent: Budget, remaining: Budget) -> None:
-    table.add_row(
-        Text(f"{whose}granted"), show_down(granted.epsilon), show_delta_down(granted.delta)
-    )
-    table.add_row(Text(f"{whose}spent"), show_up(spent.epsilon), show_delta_up(spent.delta))
-    table.add_row(
-        Text(f"{whose}remaining"), show_down(remaining.epsilon), show_delta_down(remaining.delta)
-    )
+def _pool(whose: str, granted: Budget, spent: Budget, remaining: Budget) -> list[Row]:
+    return [
+        (f"{whose}granted", show_down(granted.epsilon), show_delta_down(granted.delta)),
+        (f"{whose}spent", show_up(spent.epsilon), show_delta_up(spent.delta)),
+        (f"{whose}remaining", show_down(remaining.epsilon), show_delta_down(remaining.delta)),
+    ]
 
 
-def _risk(statement: Statement) -> Iterator[RenderableType]:
-    yield Text(f"\nWHAT IT MEANS\n{RISK}")
+def _risk(statement: Statement) -> Iterator[str]:
     for what, risk in (
         ("all that was spent", statement.risk_of_spent),
         ("the whole grant", statement.risk_of_grant),
     ):
-        yield Text(
+        yield (
             f"With {what}: advantage at most {percent_up(risk.advantage)}; right in at most "
             f"{rates(risk)} ({BASIS[risk.basis]})."
         )
 
 
-def _release_table(statement: Statement) -> RenderableType:
-    table = _grid("release", "epsilon", "delta", "state or losses")
+def _releases(statement: Statement) -> Iterator[Row]:
     for line in statement.releases:
         drawn = f" from {shown_name(line.allocation)}" if line.allocation else ""
-        void = f" ({line.void})" if line.void else ""
-        table.add_row(
-            Text(f"{line.sequence}. {short_key(line.key)}"),
+        yield (
+            f"{line.sequence}. {short_key(line.key)}",
             show_up(line.budget.epsilon),
             show_delta_up(line.budget.delta),
-            Text(
-                f"{line.state}{void}{drawn}, {when(line.time, line.actor, line.purpose)}; "
-                f"advantage {percent_up(line.risk.advantage)}"
+            f"{line.state}{drawn}, {when(line.time, line.actor, line.purpose)}; "
+            + (
+                f"given back {when(line.void.time, line.void.actor, line.void.reason)}"
+                if line.void
+                else f"advantage {percent_up(line.risk.advantage)}"
             ),
         )
         for stage in line.stages:
-            table.add_row(
-                Text(f"   {stage.name}"),
+            yield (
+                f"   {stage.name}",
                 show_up(stage.budget.epsilon),
                 show_delta_up(stage.budget.delta),
-                Text(", ".join(str(loss) for loss in stage.losses)),
+                ", ".join(str(loss) for loss in stage.losses),
             )
-    return table
 
 
 def _refused(statement: Statement) -> list[str]:
@@ -138,11 +142,28 @@ def _rejected(statement: Statement) -> list[str]:
     ]
 
 
-def _grid(first: str, *others: str) -> Table:
-    """A table without rules. Numbers are never wrapped or cut; names fold."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(first, max_width=30, overflow="fold")
-    for header in others:
-        number = header in ("epsilon", "delta")
-        table.add_column(header, no_wrap=number, overflow="fold")
-    return table
+def _table(header: Row, rows: Sequence[Row], width: int) -> Iterator[str]:
+    """Columns without rules. Numbers are never wrapped or cut; names and last columns fold."""
+    widths = [max(cell_len(row[place]) for row in (header, *rows)) for place in range(3)]
+    widths[0] = min(widths[0], _LONGEST_NAME)
+    room = max(width - sum(widths) - 3 * len(_GAP), 10)
+    for first, epsilon, delta, *last in (header, *rows):
+        folded = (
+            _wrap(first, widths[0]),
+            [epsilon],
+            [delta],
+            _wrap(last[0], room) if last else [],
+        )
+        for cells in zip_longest(*folded, fillvalue=""):
+            padded = (
+                cell + " " * (size - cell_len(cell))
+                for cell, size in zip(cells, [*widths, 0], strict=True)
+            )
+            yield _GAP.join(padded)
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    """Lines of at most this width, where each wide letter takes two columns."""
+    indent = text[: len(text) - len(text.lstrip())]
+    wide = cell_len(text) > len(text)
+    return textwrap.wrap(text, width // 2 if wide else width, subsequent_indent=indent) or [""]

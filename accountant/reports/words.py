@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
+from accountant.amounts import show_delta_up
+from accountant.losses import GaussianLoss, Loss
 from accountant.risk import Risk
 
+NO_GRANT = "The ledger holds no grant yet."
+RELATIONS = {
+    "change-one": (
+        "two tables are neighbours if all rows of one person in the one are replaced by other "
+        "rows in the other; the number of rows stays the same"
+    ),
+}
 STATES = {
     "charged": (
         "paid for, and the measurement has not begun; it can be voided if its process is gone"
@@ -21,10 +31,10 @@ STATES = {
 
 RISK = (
     "An attacker knows all rows but one person's and holds two candidates for that person. "
-    "Advantage: how much better than guessing the attacker can tell them apart, at best, from 0 "
-    "(guessing) to 1 (certainty). The rates: how often the attacker is right about the one "
-    "candidate when wrong about the other in 0.1, 1 or 10 of 100 cases; guessing gives 0.1, 1 "
-    "and 10 %."
+    "Advantage: how much better than guessing the attacker can tell them apart, at best, from 0 % "
+    "(guessing) to 100 % (certainty). True positives: how often the attacker is right about the "
+    "one candidate when wrong about the other in 0.1, 1 or 10 of 100 cases, the false positives; "
+    "guessing gives 0.1, 1 and 10 %."
 )
 BASIS = {
     "losses": "from the composed losses of its stages, which were fixed before it ran",
@@ -32,9 +42,14 @@ BASIS = {
 }
 
 
+def code_points(name: str) -> str:
+    """The name in ASCII where letters may pass for others; empty if it is ASCII already."""
+    return "" if name.isascii() else name.encode("unicode_escape").decode()
+
+
 def shown_name(name: str) -> str:
     """A name, and its code points where letters may pass for others."""
-    return name if name.isascii() else f"{name} ({name.encode('unicode_escape').decode()})"
+    return name if name.isascii() else f"{name} ({code_points(name)})"
 
 
 def short_key(key: str) -> str:
@@ -43,12 +58,25 @@ def short_key(key: str) -> str:
     return head[:12] + mark + attempt if re.fullmatch("[0-9a-f]{64}", head) else key
 
 
+def moment(time: str) -> str:
+    """A moment to the minute."""
+    return f"{time[:16].replace('T', ' ')} UTC"
+
+
 def when(time: str, actor: str = "", why: str = "") -> str:
     """A moment to the minute, who, and why."""
     by = f" by {actor}" if actor else ""
-    return f"{time[:16].replace('T', ' ')} UTC{by}{': ' + why if why else ''}"
+    return f"{moment(time)}{by}{': ' + why if why else ''}"
 
 
+def loss_in_full(loss: Loss) -> str:
+    """A loss, and how far the answers may be from exactly Gaussian ones. Rounded up."""
+    if isinstance(loss, GaussianLoss) and loss.leak:
+        return f"{loss}, leak {show_delta_up(loss.leak)}"
+    return str(loss)
+
+
+@lru_cache(maxsize=4096)
 def percent_up(share: float) -> str:
     """A probability in percent, with three digits, never below it."""
     if share <= 0:
@@ -58,9 +86,18 @@ def percent_up(share: float) -> str:
     return f"{min(math.ceil(share * 100 * scale) / scale, 100):.{digits}f} %"
 
 
+def plain_percent(share: float) -> str:
+    """A round share in percent, as it is."""
+    return f"{share * 100:g} %"
+
+
 def rates(risk: Risk) -> str:
     """The rates of true positives in one line."""
-    return ", ".join(
-        f"{percent_up(rate.at_most)} at {rate.false_positive_rate * 100:g} %"
-        for rate in risk.true_positive_rates
+    return _rates(
+        tuple((line.at_most, line.false_positive_rate) for line in risk.true_positive_rates)
     )
+
+
+@lru_cache(maxsize=4096)
+def _rates(pairs: tuple[tuple[float, float], ...]) -> str:
+    return ", ".join(f"{percent_up(most)} at {plain_percent(rate)}" for most, rate in pairs)

@@ -227,7 +227,9 @@ def test_a_charge_that_never_started_is_voided(anywhere: Accountant) -> None:
     assert again.release_key == "a#2"
     assert kinds(anywhere) == ["grant", "table", "charge", "void", "charge"]
     (line, _) = anywhere.statement().releases
-    assert (line.state, line.void) == ("voided", "the machine lost power")
+    assert line.void is not None
+    assert (line.state, line.void.reason) == ("voided", "the machine lost power")
+    assert line.stored_at == ""
     assert_adds_up(anywhere)
 
 
@@ -277,7 +279,8 @@ def test_the_statement_tells_all_of_it(managed: Accountant) -> None:
         "a second year",
         "ana: remaining 0 3e-6",
         "free pool: remaining 0.9 1.1e-5",
-        "voided (the machine lost power) from ana",
+        "voided from ana",
+        "by officer: the machine lost power",
         "remained of ana",
     ):
         assert words in text

@@ -60,7 +60,7 @@ def follow(entries: list[Entry], entry: Entry) -> Entry:
         books.setdefault(earlier.data_set, Book(earlier.data_set)).add(earlier)
     book = books.setdefault(entry.data_set, Book(entry.data_set))
     book.add(entry)
-    return seal(entry, book.balance(entry.allocation))
+    return seal(entry, book.balance_text(entry.allocation))
 
 
 def forge(entries: list[Entry], kind: str, body: Any, key: str | None = None) -> Entry:
