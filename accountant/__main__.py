@@ -21,6 +21,8 @@ from accountant.errors import AccountantError
 from accountant.exports import is_export, read_export, write_export
 from accountant.heads import Head, compare, head_of
 from accountant.ledger import Ledger, upgrade
+from accountant.registry.form import ProductType, Sector, to_yaml
+from accountant.registry.record import record_of
 from accountant.reports.words import NO_GRANT
 from accountant.scripts import leave, run_script
 from accountant.specs import Budget, PrivacyUnit
@@ -138,6 +140,50 @@ def report(
     else:
         texts = [statement.render() for statement in statements.values()]
         typer.echo("\n\n".join(texts) or NO_GRANT)
+
+
+@app.command()
+def registry(
+    ledger: LedgerOrExport,
+    dataset: DataSet,
+    name: Annotated[
+        str, typer.Option(help="Of what is published; the data set's if left out.")
+    ] = "",
+    curator: Annotated[
+        list[str] | None, typer.Option(help="Who publishes it. Can be given several times.")
+    ] = None,
+    description: Annotated[str, typer.Option(help="What it is, in short.")] = "",
+    intended_use: Annotated[
+        str, typer.Option(help="What it is for; the purpose of the grant if left out.")
+    ] = "",
+    product_type: Annotated[
+        ProductType, typer.Option(help="The kind of data product.")
+    ] = ProductType.STATISTICS,
+    region: Annotated[str, typer.Option(help="Where the data is from, or whose law applies.")] = "",
+    sector: Annotated[Sector | None, typer.Option(help="What field it is about.")] = None,
+    preprocessing: Annotated[
+        str, typer.Option(help="What was done to the data before, and how parameters were found.")
+    ] = "",
+    justification: Annotated[str, typer.Option(help="Why it was done in this way.")] = "",
+    author: Annotated[
+        list[str] | None, typer.Option(help="Who writes the record. Can be given several times.")
+    ] = None,
+) -> None:
+    """Print a draft for the OpenDP Differential Privacy Deployments Registry, as YAML."""
+    record = record_of(
+        statements_of(ledger, dataset)[dataset],
+        name=name,
+        curators=curator or (),
+        description=description,
+        intended_use=intended_use,
+        product_type=product_type,
+        region=region,
+        sector=sector,
+        preprocessing=preprocessing,
+        justification=justification,
+        authors=author or (),
+    )
+    typer.echo(to_yaml(record), nl=False)
 
 
 @app.command("verify")

@@ -1,0 +1,1 @@
+"""One data set's record for the OpenDP Differential Privacy Deployments Registry."""
