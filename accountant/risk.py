@@ -98,7 +98,7 @@ class _Profile(NamedTuple):
 def _profile(losses: tuple[Loss, ...]) -> _Profile:
     counts: dict[float, int] = defaultdict(int)
     mu_squared = leak = Fraction(0)
-    log_untold = 0.0
+    logs_untold: list[float] = []  # of the probability that no truth is told
     for loss in losses:
         match loss:
             case GaussianLoss():
@@ -110,14 +110,14 @@ def _profile(losses: tuple[Loss, ...]) -> _Profile:
                 counts[float(_capped(loss.epsilon))] += loss.count
                 if loss.delta:
                     delta = min(float_above(loss.delta), math.nextafter(1.0, 0.0))
-                    log_untold += float_above(Fraction(loss.count)) * math.log1p(-delta)
+                    logs_untold.append(float_above(Fraction(loss.count)) * math.log1p(-delta))
     counts.pop(0.0, None)
     for epsilon in [epsilon for epsilon, count in counts.items() if count > _MOST_VOTES]:
         mu_squared += counts.pop(epsilon) * _PER_VOTE * Fraction(epsilon) ** 2
     return _Profile(
         pure=tuple(sorted(counts.items())),
         mu=float(_capped(root_above(mu_squared))),
-        truth=-math.expm1(log_untold),
+        truth=-math.expm1(math.fsum(logs_untold)),
         leak=float(_capped(leak)),
     )
 

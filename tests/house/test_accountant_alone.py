@@ -13,7 +13,8 @@ import sys
 
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"numpy", "scipy", "opendp", "mpmath", "polars", "matplotlib"}:
+        if name.split(".")[0] in {"numpy", "scipy", "opendp", "mpmath", "polars", "matplotlib",
+                                  "dp_accounting", "riskcal"}:
             raise ModuleNotFoundError(f"{name} is blocked", name=name)
 
 sys.meta_path.insert(0, Blocker())
@@ -48,6 +49,8 @@ except BudgetExceeded as refusal:
     print(refusal.remaining)
 print(verify(keeper.ledger.entries()))
 print(keeper.statement().render())
+from accountant.reports.html import render_html
+assert "survey" in render_html([keeper.statement()])
 """
 
 
