@@ -71,14 +71,24 @@ class Law:
         law = replace(self, mu=_SMALLEST_MU) if 0 < self.mu < _SMALLEST_MU else self
         if law.delta(0.0) <= delta:
             return 0.0
-        low, high = 0.0, _FAR / 2**12
-        while law.delta(high) > delta:  # it falls, until the leak makes it rise
-            low, high = high, 1.25 * high
-            if low > 2 * _FAR:
-                return math.inf
+        low, high = 0.0, law._lowest()
+        if law.delta(high) > delta:
+            return math.inf
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (low, middle) if law.delta(middle) <= delta else (middle, high)
+        return high
+
+    def _lowest(self) -> float:
+        """About the epsilon with the smallest delta: it falls, until the leak makes it rise.
+
+        Delta is convex in e^epsilon, so that two of three parts of an interval hold the smallest.
+        """
+        low, high = 0.0, 2 * _FAR
+        for _ in range(_HALVINGS if self.leak else 0):
+            third = (high - low) / 3
+            rises = self.delta(low + third) <= self.delta(high - third)
+            low, high = (low, high - third) if rises else (low + third, high)
         return high
 
     def false_positive_rate(self, t: float) -> float:
