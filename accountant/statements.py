@@ -12,6 +12,8 @@ from accountant.balances import Pool
 from accountant.books import Book, State, read_body
 from accountant.entries import Allocation, Entry, Grant, Raise, Refusal, Rejection, Void
 from accountant.facts import Fact
+from accountant.laws import composed_epsilon
+from accountant.losses import Loss
 from accountant.risk import Risk, risk_of_budget, risk_of_losses
 from accountant.specs import Budget, Charge, PrivacyUnit, Stage, TableFacts
 
@@ -69,6 +71,9 @@ class ReleaseLine(Fact):
     """When the release was stored; empty if none was."""
     void: VoidLine | None
     stages: tuple[Stage, ...]
+    composed: float | None
+    """The epsilon of its losses together at the delta of its charge, rounded up; None if they are
+    not stated. It costs the charge all the same."""
     risk: Risk
     """Of this plan alone: its losses were fixed before it ran."""
 
@@ -230,6 +235,7 @@ def _allocation(name: str, pool: Pool, grants: tuple[GrantLine, ...]) -> Allocat
 
 def _release(entry: Entry, state: State, stored_at: str, void: VoidLine | None) -> ReleaseLine:
     charge = read_body(entry, Charge)
+    losses = _losses(charge)
     return ReleaseLine(
         sequence=entry.sequence,
         key=charge.release_key,
@@ -243,15 +249,16 @@ def _release(entry: Entry, state: State, stored_at: str, void: VoidLine | None) 
         stored_at=stored_at,
         void=void,
         stages=charge.stages,
-        risk=_risk(charge),
+        composed=composed_epsilon(losses, charge.budget.delta) if losses else None,
+        risk=risk_of_losses(losses) if losses else risk_of_budget(charge.budget),
     )
 
 
-def _risk(charge: Charge) -> Risk:
-    """From the losses, if every stage states its own; from the budget if not."""
-    if not charge.stages or not all(stage.losses for stage in charge.stages):
-        return risk_of_budget(charge.budget)
-    return risk_of_losses(loss for stage in charge.stages for loss in stage.losses)
+def _losses(charge: Charge) -> tuple[Loss, ...]:
+    """Those of all stages, if every stage states its own."""
+    if not all(stage.losses for stage in charge.stages):
+        return ()
+    return tuple(loss for stage in charge.stages for loss in stage.losses)
 
 
 def _refusal(entry: Entry) -> RefusalLine:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,7 @@ from accountant.reports.words import (
 from accountant.specs import Budget
 
 if TYPE_CHECKING:
-    from accountant.statements import Statement
+    from accountant.statements import ReleaseLine, Statement
 
 _LONGEST_NAME = 30  # of a first column, before it folds
 _GAP = "  "
@@ -113,7 +115,7 @@ def _releases(statement: Statement) -> Iterator[Row]:
             + (
                 f"given back {when(line.void.time, line.void.actor, line.void.reason)}"
                 if line.void
-                else f"advantage {percent_up(line.risk.advantage)}"
+                else f"{_composed(line)}advantage {percent_up(line.risk.advantage)}"
             ),
         )
         for stage in line.stages:
@@ -123,6 +125,12 @@ def _releases(statement: Statement) -> Iterator[Row]:
                 show_delta_up(stage.budget.delta),
                 ", ".join(str(loss) for loss in stage.losses),
             )
+
+
+def _composed(line: ReleaseLine) -> str:
+    if line.composed is None or math.isinf(line.composed):
+        return ""
+    return f"its losses together epsilon {show_up(Fraction(line.composed))}; "
 
 
 def _refused(statement: Statement) -> list[str]:

@@ -22,7 +22,7 @@ from accountant.risk import FALSE_POSITIVE_RATES, Risk, risk_of_budget, risk_of_
 from accountant.specs import Budget
 
 NORMAL = NormalDist()
-EXACT = 1e-9  # room above an exact value where nothing is thinned out
+EXACT = 1e-8  # room above an exact value where nothing is thinned out
 THINNED = 1e-3  # relative room where there is
 FLOATS = 1e-13  # room below for the floats of the exact laws in this file
 
