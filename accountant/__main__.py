@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -12,21 +10,22 @@ from typing import Annotated
 
 import typer
 
-from accountant.accountant import Accountant, no_grant
-from accountant.amounts import parse_amount, show_up
+from accountant.accountant import Accountant
+from accountant.amounts import parse_amount, show_delta_up, show_up
 from accountant.audit import Audit, Problem
-from accountant.databases.addresses import shown
-from accountant.entries import Entry
-from accountant.errors import AccountantError
-from accountant.exports import is_export, read_export, write_export
-from accountant.heads import Head, compare, head_of
+from accountant.databases.schema import FORMAT
+from accountant.errors import AccountantError, InvalidValue, NoGrant
+from accountant.exports import write_export
+from accountant.facts import in_one_line
+from accountant.heads import Head, head_of
 from accountant.ledger import Ledger, upgrade
 from accountant.registry.form import ProductType, Sector, to_yaml
 from accountant.registry.record import record_of
-from accountant.reports.words import NO_GRANT
+from accountant.reports.words import NO_GRANT, percent_up
+from accountant.risk import risk_of_budget
 from accountant.scripts import leave, run_script
+from accountant.sources import entries_of, statements_of
 from accountant.specs import Budget, PrivacyUnit
-from accountant.statements import Statement, read_statements
 
 app = typer.Typer(
     add_completion=False,
@@ -50,7 +49,7 @@ Reason = Annotated[str | None, typer.Option(help="Why it is raised, to the budge
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-class Format(StrEnum):
+class ReportForm(StrEnum):
     """The forms of a report."""
 
     TEXT = "text"
@@ -73,18 +72,24 @@ def grant(
 ) -> None:
     """Grant a budget to a data set, once, or raise it. The ledger is created if it is missing."""
     names = None if columns is None else [name.strip() for name in columns.split(",")]
+    before = _granted(ledger, dataset)
     keeper = Accountant.grant(
         ledger,
         data_set=dataset,
         budget=Budget.of(epsilon, delta),
-        unit=PrivacyUnit(rows_per_person=rows_per_person),
+        unit=_unit(rows_per_person),
         rows=rows,
         columns=names,
         actor=actor,
         purpose=purpose,
         reason=reason,
     )
-    typer.echo(f"Granted to {dataset}: {keeper.balance().total.granted}, protecting {keeper.unit}.")
+    after = keeper.balance().total.granted
+    typer.echo(
+        f"{_happened(before, after)} {dataset}: {after}, protecting {keeper.unit}. If all of it is "
+        f"spent, an attacker can tell two candidates for a person apart with advantage "
+        f"{percent_up(risk_of_budget(after).advantage)} at most."
+    )
 
 
 @app.command()
@@ -99,12 +104,14 @@ def allocate(
     reason: Reason = None,
 ) -> None:
     """Set a part of the free pool aside under a name, once, or raise it."""
+    before = _granted(ledger, dataset, allocation)
     keeper = Accountant(ledger, data_set=dataset).allocate(
         allocation, Budget.of(epsilon, delta), actor=actor, purpose=purpose, reason=reason
     )
     free = keeper.balance().free.remaining
     typer.echo(
-        f"Allocated to {allocation}: {keeper.granted}. The free pool has {free.show_down()} left."
+        f"{_happened(before, keeper.granted)} {allocation}: {keeper.granted}. "
+        f"The free pool has {free.show_down()} left."
     )
 
 
@@ -126,14 +133,16 @@ def void(
 def report(
     ledger: LedgerOrExport,
     dataset: Annotated[str | None, typer.Option(help="Only this data set.")] = None,
-    form: Annotated[Format, typer.Option("--format", help="text, html or json.")] = Format.TEXT,
+    form: Annotated[
+        ReportForm, typer.Option("--format", help="text, html or json.")
+    ] = ReportForm.TEXT,
 ) -> None:
     """Show what was granted, what was spent on what, what was refused, and what it means."""
     statements = statements_of(ledger, dataset)
-    if form is Format.JSON:
+    if form is ReportForm.JSON:
         documents = [statement.model_dump(mode="json") for statement in statements.values()]
         typer.echo(json.dumps(documents, indent=2))
-    elif form is Format.HTML:
+    elif form is ReportForm.HTML:
         from accountant.reports.html import render_html
 
         typer.echo(render_html(list(statements.values())))
@@ -198,31 +207,32 @@ def verify_ledger(
     as_json: AsJson = False,
 ) -> None:
     """Check hashes, order, totals and refusals. The exit status is 1 if anything is wrong."""
+    if public_key and not head:
+        raise InvalidValue(
+            "public_key must come with a head, whose signature it checks; got no head. Give --head."
+        )
     published = None if head is None else Head.read(head)
-    audit, problems, found = Audit(), [], None
+    audit, found = Audit(), None
     with entries_of(ledger) as entries:
         for entry in entries:
             audit.add(entry)
             if published and audit.count == published.entries:
                 found = entry.hash
-    problems += audit.problems
+    problems = audit.problems
     if published:
-        if public_key and not published.is_signed_by(public_key):
-            problems.append(Problem(published.entries, "the head's signature is not that key's"))
-        if wrong := compare(published, found, audit.count):
-            problems.append(Problem(published.entries, wrong))
-    last = audit.head if audit.count else None
+        wrong = published.problems(found, audit.count, public_key)
+        problems += [Problem(published.entries, message) for message in wrong]
     if as_json:
         document = {
             "entries": audit.count,
-            "head": last,
+            "last_hash": audit.last_hash,
             "problems": [asdict(problem) for problem in problems],
         }
         typer.echo(json.dumps(document, indent=2))
     else:
         for problem in problems:
             typer.echo(f"entry {problem.position}: {problem.message}")
-        verdict = f"{len(problems)} problems" if problems else f"sound; last hash {last}"
+        verdict = f"{len(problems)} problems" if problems else f"sound; last hash {audit.last_hash}"
         typer.echo(f"{audit.count} entries, {verdict}")
     raise typer.Exit(1 if problems else 0)
 
@@ -230,14 +240,14 @@ def verify_ledger(
 @app.command()
 def head(
     ledger: LedgerAddress,
-    key: Annotated[
+    private_key: Annotated[
         Path | None, typer.Option(metavar="KEY.pem", help="Sign it with this Ed25519 key.")
     ] = None,
 ) -> None:
     """Print the head. Published elsewhere, it shows when the end is cut off later."""
     with Ledger(ledger).reading() as records:
         found = head_of(records.last())
-    signed = found if key is None else found.signed(key)
+    signed = found if private_key is None else found.signed(private_key)
     typer.echo(signed.model_dump_json(exclude_defaults=True))
 
 
@@ -256,48 +266,46 @@ def assert_balance(
     spent_at_most: Annotated[str, typer.Option(help="The epsilon that must not be passed.")],
     delta_at_most: Annotated[str | None, typer.Option(help="And the delta.")] = None,
 ) -> None:
-    """Exit with status 1 if more was spent. Everything is verified first."""
+    """Say so, with exit status 1, if more was spent; silent otherwise. It verifies first."""
     statement = statements_of(ledger, dataset)[dataset]
     epsilon = parse_amount(spent_at_most, "spent_at_most")
     delta = None if delta_at_most is None else parse_amount(delta_at_most, "delta_at_most")
     spent = statement.spent
-    holds = spent.epsilon <= epsilon and (delta is None or spent.delta <= delta)
-    bound = f"epsilon {show_up(epsilon)}" + (
-        "" if delta is None else f" and delta {show_up(delta)}"
-    )
-    typer.echo(
-        f"{dataset}: spent {spent.show_up()}, {'at most' if holds else 'more than'} {bound}."
-    )
-    raise typer.Exit(0 if holds else 1)
+    passed = [f"epsilon {show_up(epsilon)}"] if spent.epsilon > epsilon else []
+    if delta is not None and spent.delta > delta:
+        passed.append(f"delta {show_delta_up(delta)}")
+    if passed:
+        typer.echo(f"{dataset}: spent {spent.show_up()}, more than {' and '.join(passed)}.")
+        raise typer.Exit(1)
 
 
 @app.command("upgrade")
 def upgrade_ledger(ledger: LedgerAddress) -> None:
     """Bring a ledger of an older format to this one. No entry is rewritten."""
-    typer.echo(f"Upgraded from format {upgrade(ledger)}.")
+    found = upgrade(ledger)
+    typer.echo(
+        f"It has format {FORMAT} already." if found == FORMAT else f"Upgraded from format {found}."
+    )
 
 
-@contextmanager
-def entries_of(address: str) -> Iterator[Iterator[Entry]]:
-    """All entries of a ledger, whose storage is checked first, or of an export."""
-    if is_export(address):
-        yield read_export(address)
-        return
-    ledger = Ledger(address)
-    ledger.check_storage()
-    with ledger.reading() as records:
-        yield records.stream()
+def _unit(rows_per_person: int) -> PrivacyUnit:
+    with in_one_line():
+        return PrivacyUnit(rows_per_person=rows_per_person)
 
 
-def statements_of(address: str, data_set: str | None) -> dict[str, Statement]:
-    """The statements of a ledger or an export: all, or that of one data set."""
-    with entries_of(address) as entries:
-        statements = read_statements(entries, address if is_export(address) else shown(address))
-    if data_set is None:
-        return statements
-    if data_set not in statements:
-        raise no_grant(shown(address), data_set, statements)
-    return {data_set: statements[data_set]}
+def _granted(address: str, data_set: str, allocation: str | None = None) -> Budget | None:
+    """What was granted until now, in all or to an allocation; None if nothing was."""
+    try:
+        keeper = Accountant(address, data_set=data_set, allocation=allocation)
+    except NoGrant:
+        return None
+    return keeper.granted if allocation else keeper.balance().total.granted
+
+
+def _happened(before: Budget | None, after: Budget) -> str:
+    if before is None:
+        return "Granted to"
+    return "Unchanged for" if before == after else "Raised for"
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from accountant import grants
 from accountant.balances import Balance, Pool
@@ -17,10 +17,11 @@ from accountant.errors import (
     AccountantError,
     InvalidValue,
     NoGrant,
+    OutOfOrder,
     TableMismatch,
     UnitMismatch,
 )
-from accountant.facts import LONGEST_WORDS, check_reason, in_one_line, one_line
+from accountant.facts import LONGEST_WORDS, check_name, check_reason, in_one_line, one_line
 from accountant.keys import Authorization, StoredRelease, check_key, check_plan
 from accountant.ledger import Ledger, Records, Transaction
 from accountant.specs import Budget, Charge, PrivacyUnit, Split, TableFacts
@@ -40,11 +41,14 @@ class Accountant:
         data_set: str,
         allocation: str | None = None,
     ) -> None:
+        check_name(data_set, "data_set")
+        if allocation is not None:
+            check_name(allocation, "allocation")
         if not isinstance(ledger, Ledger):
             path = Path(ledger).absolute()
-            missing = "://" not in os.fspath(ledger) and not path.exists()
-            if missing and path.parent.is_dir():
-                raise no_grant(str(path), data_set, ())
+            missing = "://" not in os.fspath(ledger) and not os.path.exists(path)
+            if missing and os.path.isdir(path.parent):
+                raise _no_grant(str(path), data_set, "and there is no such file. Check the path")
             ledger = Ledger(ledger)
         self.ledger = ledger
         self.data_set = data_set
@@ -76,14 +80,12 @@ class Accountant:
             )
         table = None if rows is None or columns is None else _table(rows, columns)
         with in_one_line():
-            terms = Grant(
-                budget=budget, unit=unit, table=table, actor=actor or grants.user(), purpose=purpose
-            )
+            terms = Grant(budget=budget, unit=unit, table=table, actor=actor or "", purpose=purpose)
         if not isinstance(ledger, Ledger):
             grants.check_terms(data_set, terms)
             ledger = Ledger.create(ledger)
         with ledger.transaction() as transaction:
-            grants.grant(transaction, data_set, terms, reason)
+            grants.grant(transaction, data_set, _signed(terms, transaction), reason)
         return cls(ledger, data_set=data_set)
 
     def allocate(
@@ -105,9 +107,10 @@ class Accountant:
             GrantConflict: the allocation has another budget, and this is no raise.
         """
         with in_one_line():
-            terms = Allocation(budget=budget, actor=actor or grants.user(), purpose=purpose)
+            terms = Allocation(budget=budget, actor=actor or "", purpose=purpose)
         with self.ledger.transaction() as transaction:
-            grants.allocate(transaction, self.data_set, allocation, terms, reason)
+            signed = _signed(terms, transaction)
+            grants.allocate(transaction, self.data_set, allocation, signed, reason)
         return Accountant(self.ledger, data_set=self.data_set, allocation=allocation)
 
     def void(self, release_key: str, reason: str, *, actor: str | None = None) -> None:
@@ -116,10 +119,11 @@ class Accountant:
         Raises:
             OutOfOrder: there is no such charge, or its measurement may have run.
         """
+        check_name(release_key, "release_key")
         with in_one_line():
-            terms = Void(actor=actor or grants.user(), reason=reason)
+            terms = Void(actor=actor or "", reason=reason)
         with self.ledger.transaction() as transaction:
-            grants.void(transaction, self.data_set, release_key, terms)
+            grants.void(transaction, self.data_set, release_key, _signed(terms, transaction))
 
     def __repr__(self) -> str:
         drawn = f", allocation={self.allocation!r}" if self.allocation else ""
@@ -202,9 +206,9 @@ class Accountant:
         check_key(key)
         require_spendable(charge.budget)
         read = _table(rows, columns)
-        charge = charge.model_copy(update={"actor": charge.actor or grants.user()})
         refused: AccountantError
         with self.ledger.transaction() as transaction:
+            charge = _signed(charge, transaction)
             book = self._book(transaction, key)
             _match_unit(book.terms().unit, charge.unit)
             try:
@@ -242,13 +246,15 @@ class Accountant:
     def _book(self, records: Records, release_key: str | None = None) -> Book:
         book = records.book(self.data_set, release_key=release_key, allocation=self.allocation)
         if book.grant is None:
-            raise no_grant(self.ledger.address, self.data_set, records.data_sets())
+            others = ", ".join(repr(name) for name in records.data_sets())
+            why = f"which has none (it grants {others or 'nothing'}). Check the spelling"
+            raise _no_grant(self.ledger.address, self.data_set, why)
         if self.allocation not in book.pools:
             others = ", ".join(repr(name) for name in records.allocations(self.data_set))
             raise NoGrant(
-                f"allocation must be one of {self.data_set!r}; got {self.allocation!r}, where "
-                f"there {f'are {others}' if others else 'is none'}. Use one of them, or none: the "
-                "free pool."
+                f"allocation must be made before it is used; got {self.allocation!r}, where data "
+                f"set {self.data_set!r} has {others or 'none'}. Check the spelling, or name none: "
+                "the free pool."
             )
         return book
 
@@ -273,11 +279,16 @@ class Accountant:
         entry = transaction.append(
             self.data_set, "charge", charge, release_key=key, allocation=self.allocation
         )
-        return Authorization(entry.sequence, key, self.allocation, charge)
+        return Authorization(self.data_set, entry.sequence, key, self.allocation, charge)
 
     def _follow(
         self, authorization: Authorization, kind: str, body: Started | dict[str, Any]
     ) -> None:
+        if authorization.data_set != self.data_set:
+            raise OutOfOrder(
+                f"authorization must be one of {self.data_set!r}; got one of "
+                f"{authorization.data_set!r}. Use the accountant that gave it."
+            )
         with self.ledger.transaction() as transaction:
             transaction.append(
                 self.data_set,
@@ -302,8 +313,16 @@ class Accountant:
         transaction.append(self.data_set, "refusal", refusal, allocation=self.allocation)
 
     def _reject(self, transaction: Transaction, reason: str) -> None:
-        rejection = Rejection(reason=reason, actor=grants.user())
+        rejection = Rejection(reason=reason, actor=transaction.user())
         transaction.append(self.data_set, "rejection", rejection)
+
+
+Signed = TypeVar("Signed", Grant, Allocation, Void, Charge)
+
+
+def _signed(terms: Signed, transaction: Transaction) -> Signed:
+    """The same, with who is at work where no actor was named."""
+    return terms if terms.actor else terms.model_copy(update={"actor": transaction.user()})
 
 
 def _match_unit(granted: PrivacyUnit, unit: PrivacyUnit) -> None:
@@ -335,12 +354,10 @@ def _table(rows: int, columns: Iterable[str]) -> TableFacts:
         return TableFacts(rows=rows, columns=tuple(columns))
 
 
-def no_grant(address: str, data_set: str, granted: Iterable[str]) -> NoGrant:
+def _no_grant(address: str, data_set: str, why: str) -> NoGrant:
     """The error for a data set without a grant, with the officer's command."""
-    others = ", ".join(repr(name) for name in granted)
     return NoGrant(
-        f"data set must have a grant in {address}; got {data_set!r}, which has none"
-        f"{f' (it grants {others})' if others else ''}. The privacy officer types: "
-        f"accountant grant {shlex.quote(address)} --dataset {shlex.quote(data_set)} "
-        "--epsilon E --delta D --rows-per-person C"
+        f"data set must have a grant in {address}; got {data_set!r}, {why}. "
+        f"For a new one the privacy officer types: accountant grant {shlex.quote(address)} "
+        f"--dataset {shlex.quote(data_set)} --epsilon E --delta D --rows-per-person C"
     )

@@ -34,7 +34,7 @@ class Audit:
     _drift: dict[str, tuple[Fraction, ...]] = field(default_factory=dict)
 
     @property
-    def head(self) -> str:
+    def last_hash(self) -> str:
         """The hash of the last entry. Kept elsewhere, it shows whether the end was cut off."""
         return self.last.hash if self.last else GENESIS
 
@@ -52,7 +52,7 @@ class Audit:
     def _chain_problems(self, entry: Entry) -> Iterable[str]:
         if entry.sequence != self.count:
             yield f"the sequence number must be {self.count}; it is {entry.sequence}"
-        if entry.previous_hash != self.head:
+        if entry.previous_hash != self.last_hash:
             yield "the entry does not follow the one before it: the previous hash differs"
         if entry.hash != entry.digest():
             yield "the entry was changed: its hash does not match its content"

@@ -1,8 +1,11 @@
 """What the entries say about one data set, and which entry may follow them.
 
 The rules here guard every append and are the same that `verify` replays: an entry is accepted,
-or its problems are named and it is not counted. A book that takes in a whole ledger knows all its
-keys and allocations; one that is resumed from a balance knows those it was told.
+or its problems are named and it is not counted. `verify_export` states them a second time, for
+those who do not trust this package; a change here is a change there.
+
+A book that takes in a whole ledger knows all its keys and allocations; one that is resumed from a
+balance knows those it was told.
 """
 
 from __future__ import annotations
@@ -15,18 +18,16 @@ from typing import Any, Literal, TypeVar, cast
 from accountant.balances import EMPTY, Balance, Pool
 from accountant.composition import NOTHING, require_spendable, shortfall
 from accountant.entries import (
+    KINDS,
     Allocation,
     Entry,
     Grant,
     Raise,
     Refusal,
-    Rejection,
-    Started,
-    Void,
     canonical_json,
 )
-from accountant.errors import InvalidAmount
-from accountant.facts import Fact
+from accountant.errors import InvalidAmount, InvalidValue
+from accountant.facts import Fact, check_name
 from accountant.specs import Budget, Charge, TableFacts
 
 AnyFact = TypeVar("AnyFact", bound=Fact)
@@ -66,7 +67,7 @@ class Book:
     allocations: Pool = EMPTY  # all of them together
     attempts: dict[str, Attempt] = field(default_factory=dict)  # by the key as charged
     counts: dict[str, int] = field(default_factory=dict)  # attempts by the key as given
-    _written: tuple[Pool, Pool, Pool | None, str] | None = None  # the last balance, as text
+    _written: tuple[Balance, str] | None = None  # the last balance, and its text
 
     def terms(self) -> Grant:
         """The grant, once there is one. Its budget may have been raised since."""
@@ -91,17 +92,10 @@ class Book:
 
     def balance_text(self, allocation: str | None) -> str:
         """The balance as entries state it. Most leave it as it was."""
-        balance, last = self.balance(allocation), self._written
-        if (
-            last is None
-            or balance.free is not last[0]
-            or balance.allocations is not last[1]
-            or balance.allocation is not last[2]
-        ):
-            text = canonical_json(balance.model_dump(mode="json"))
-            last = (balance.free, balance.allocations, balance.allocation, text)
-            self._written = last
-        return last[3]
+        balance = self.balance(allocation)
+        if self._written is None or self._written[0] != balance:
+            self._written = balance, canonical_json(balance.model_dump(mode="json"))
+        return self._written[1]
 
     def next_key(self, key: str) -> str:
         """The key of the next attempt: KEY, then KEY#2, KEY#3 and so on."""
@@ -135,76 +129,80 @@ class Book:
     def add(self, entry: Entry) -> str | None:
         """Take the entry in, or say in one sentence why it does not belong here."""
         try:
+            if entry.kind not in KINDS:
+                raise RuleError(f"kind {entry.kind!r} is unknown")
+            model = KINDS[entry.kind]
+            body: Any = read_document(entry) if model is None else read_body(entry, model)
             if entry.kind != "grant":
                 self.terms()
             if entry.kind not in ("charge", *STEPS):
                 _require_none(entry, "release_key")
+            if entry.kind in ("grant", "table", "rejection"):
+                _require_none(entry, "allocation")
             match entry.kind:
                 case "grant":
-                    self._add_grant(entry, read_body(entry, Grant))
+                    self._add_grant(body)
                 case "raise":
-                    self._add_raise(entry, read_body(entry, Raise))
+                    self._add_raise(entry.allocation, body)
                 case "allocation":
-                    self._add_allocation(entry, read_body(entry, Allocation))
+                    self._add_allocation(entry.allocation, body)
                 case "table":
-                    self._add_table(entry, read_body(entry, TableFacts))
+                    self._add_table(body)
                 case "charge":
-                    self._add_charge(entry, read_body(entry, Charge))
-                case "started":
-                    read_body(entry, Started)
-                    self._advance(entry)
-                case "release":
-                    read_document(entry)
-                    self._advance(entry)
+                    self._add_charge(entry, body)
                 case "void":
-                    read_body(entry, Void)
                     self._add_void(entry)
+                case "started" | "release":
+                    self._advance(entry)
                 case "refusal":
-                    self._add_refusal(entry, read_body(entry, Refusal))
-                case "rejection":
-                    _require_none(entry, "allocation")
-                    read_body(entry, Rejection)
-                case _:
-                    raise RuleError(f"kind {entry.kind!r} is unknown")
+                    self._add_refusal(entry.allocation, body)
         except (RuleError, InvalidAmount) as problem:
             return str(problem)
         return None
 
-    def _add_grant(self, entry: Entry, grant: Grant) -> None:
-        _require_none(entry, "allocation")
+    def _add_grant(self, grant: Grant) -> None:
         if self.grant is not None:
             raise RuleError("the data set was granted before")
         require_spendable(grant.budget)
         self.grant, self.table = grant, grant.table
-        self.pools[None] = Pool(granted=grant.budget, spent=NOTHING)
+        self._grow(None, grant.budget)
 
-    def _add_raise(self, entry: Entry, raised: Raise) -> None:
-        pool = self.pool(entry.allocation)
-        before = pool.granted if entry.allocation else self.balance(None).total.granted
+    def _add_raise(self, name: str | None, raised: Raise) -> None:
+        before = self.balance(None).total.granted if name is None else self.pool(name).granted
         if raised.budget == before or not before.fits_within(raised.budget):
             raise RuleError(f"a raise must be to more than {before}")
-        self._move(entry.allocation, raised.budget - before, within=entry.allocation is not None)
+        more = raised.budget - before
+        if name is None:
+            self._grow(None, more)
+        else:
+            self._set_aside(name, more)
 
-    def _add_allocation(self, entry: Entry, allocation: Allocation) -> None:
-        if entry.allocation is None:
+    def _add_allocation(self, name: str | None, allocation: Allocation) -> None:
+        if name is None:
             raise RuleError("an allocation must have a name")
-        if entry.allocation in self.pools:
-            raise RuleError(f"allocation {entry.allocation!r} was made before")
+        try:
+            check_name(name, "allocation")
+        except InvalidValue as problem:
+            raise RuleError(str(problem)) from None
+        if name in self.pools:
+            raise RuleError(f"allocation {name!r} was made before")
         require_spendable(allocation.budget)
-        self._move(entry.allocation, allocation.budget, within=True)
+        self._set_aside(name, allocation.budget)
 
-    def _move(self, name: str | None, budget: Budget, *, within: bool) -> None:
-        """Put a budget into a pool: from the free pool, or from outside the grant."""
-        free, moved = self.pool(None), Pool(granted=budget, spent=NOTHING)
-        if within:
-            if not budget.fits_within(free.remaining):
-                raise RuleError(f"the free pool held {free.remaining.show_down()}")
-            self.pools[None] = free - moved
-            self.allocations += moved
-        self.pools[name] = self.pools.get(name, EMPTY) + moved
+    def _set_aside(self, name: str, budget: Budget) -> None:
+        """Move a budget from the free pool into an allocation."""
+        free, part = self.pool(None), Pool(granted=budget, spent=NOTHING)
+        if not budget.fits_within(free.remaining):
+            raise RuleError(f"the free pool held {free.remaining.show_down()}")
+        self.pools[None] = free - part
+        self.allocations += part
+        self._grow(name, budget)
 
-    def _add_table(self, entry: Entry, table: TableFacts) -> None:
-        _require_none(entry, "allocation")
+    def _grow(self, name: str | None, budget: Budget) -> None:
+        """Put a budget into a pool."""
+        self.pools[name] = self.pools.get(name, EMPTY) + Pool(granted=budget, spent=NOTHING)
+
+    def _add_table(self, table: TableFacts) -> None:
         if self.terms().table is not None:
             raise RuleError("the table was named in the grant")
         if self.table is not None and (
@@ -267,8 +265,8 @@ class Book:
         spent = self.pool(attempt.allocation).spent
         self._spend(attempt.allocation, spent - attempt.budget)
 
-    def _add_refusal(self, entry: Entry, refusal: Refusal) -> None:
-        pool = self.pool(entry.allocation)
+    def _add_refusal(self, name: str | None, refusal: Refusal) -> None:
+        pool = self.pool(name)
         if (refusal.granted, refusal.spent) != (pool.granted, pool.spent):
             raise RuleError("the refusal states another balance than the entries before it")
         if refusal.remaining != pool.remaining:

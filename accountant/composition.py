@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
+from accountant.amounts import to_text
 from accountant.errors import AccountantError, InvalidAmount
 from accountant.specs import Budget
 
 NOTHING = Budget.of(0, 0)
+GRID = 10**300 * math.lcm(*range(1, 101))  # every amount of money is a multiple of 1 / GRID
+LARGEST = 10**100
 
 
 class BudgetExceeded(AccountantError):
@@ -65,7 +69,17 @@ def shortfall(asked: Budget, remaining: Budget) -> Budget:
 
 
 def require_spendable(budget: Budget) -> None:
-    """Grants and charges need epsilon above zero and delta strictly between zero and one."""
+    """Grants and charges need epsilon above zero and delta strictly between zero and one.
+
+    And they lie on a grid, so that no sum of them needs more digits than can be written: one
+    analyst's odd fractions must not stop the sums of others.
+    """
+    for name, amount in (("epsilon", budget.epsilon), ("delta", budget.delta)):
+        if GRID % amount.denominator or amount > LARGEST:
+            raise InvalidAmount(
+                f"{name} must be a decimal of at most 300 places or a simple fraction, at most "
+                f"1e100; got {to_text(amount)[:40]}. Round it."
+            )
     if budget.epsilon == 0:
         raise InvalidAmount('epsilon must be above 0; got 0. Use an amount such as "0.5".')
     if budget.delta == 0:

@@ -11,10 +11,10 @@ from typing import Any
 
 from accountant.errors import InvalidValue
 from accountant.facts import Fact, Name, Reason, Words
-from accountant.specs import Budget, PrivacyUnit, TableFacts
+from accountant.specs import Budget, Charge, PrivacyUnit, TableFacts
 
 GENESIS = "0" * 64  # stands for the hash before the first entry
-LATER_FIELDS = ("allocation", "balance")  # entries of format 1 lack them, and so does their hash
+_LEFT_OUT_IF_NULL = ("allocation", "balance")  # of what is hashed: format 1 had neither
 
 
 class Grant(Fact):
@@ -75,6 +75,21 @@ class Rejection(Fact):
     actor: Words
 
 
+#: The kinds of entries, and what the body of each holds; that of a release is free.
+KINDS: dict[str, type[Fact] | None] = {
+    "grant": Grant,
+    "raise": Raise,
+    "allocation": Allocation,
+    "table": TableFacts,
+    "charge": Charge,
+    "started": Started,
+    "release": None,
+    "void": Void,
+    "refusal": Refusal,
+    "rejection": Rejection,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One row of the ledger. `body` and `balance` are canonical JSON: hashing needs no parsing.
@@ -104,10 +119,10 @@ class Entry:
         return cls(**plain)
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON of every field but `hash`."""
+        """SHA-256 of the canonical JSON of every field but `hash`, and but the two while null."""
         content = self.fields()
         del content["hash"]
-        for name in LATER_FIELDS:
+        for name in _LEFT_OUT_IF_NULL:
             if content[name] is None:
                 del content[name]
         return hashlib.sha256(canonical_json(content).encode("ascii")).hexdigest()

@@ -17,9 +17,8 @@ def write_export(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def is_export(address: str | os.PathLike[str]) -> bool:
-    """Whether this is a file of lines, and no database."""
-    path = Path(address)
-    return path.is_file() and path.suffix == ".jsonl"
+    """Whether this is the name of a file of lines, and no ledger."""
+    return os.fspath(address).endswith(".jsonl") and "://" not in os.fspath(address)
 
 
 def read_export(address: str | os.PathLike[str]) -> Iterator[Entry]:
@@ -29,13 +28,18 @@ def read_export(address: str | os.PathLike[str]) -> Iterator[Entry]:
         LedgerUnreadable: the file cannot be read.
     """
     try:
+        number = 0
         with Path(address).open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
                 yield _entry(number, line)
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):
         raise LedgerUnreadable(
             f"export must be a readable file of UTF-8 text; got {address}. Check the path."
         ) from None
+    if number == 0:
+        raise LedgerUnreadable(
+            f"export must hold entries; got {address}, which is empty. Export it again."
+        )
 
 
 def _entry(number: int, line: str) -> Entry:

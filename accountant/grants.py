@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
+import re
 from collections.abc import Iterable
 
-from accountant.books import Book
 from accountant.composition import require_fit, require_spendable
 from accountant.entries import Allocation, Grant, Raise, Void
-from accountant.errors import GrantConflict, InvalidValue, OutOfOrder
-from accountant.facts import check_name, check_title, in_one_line, look_alike
+from accountant.errors import GrantConflict, OutOfOrder
+from accountant.facts import check_title, in_one_line, look_alike, quoted
 from accountant.ledger import Transaction
-from accountant.specs import Budget
-
-
-def user() -> str:
-    """The person at work, as the machine names them."""
-    try:
-        return check_name(getpass.getuser(), "user")
-    except (ImportError, KeyError, OSError, InvalidValue):
-        return "unknown"
+from accountant.specs import Budget, TableFacts
 
 
 def grant(transaction: Transaction, data_set: str, terms: Grant, reason: str | None) -> None:
@@ -31,13 +22,15 @@ def grant(transaction: Transaction, data_set: str, terms: Grant, reason: str | N
         transaction.append(data_set, "grant", terms)
         return
     standing, whole = book.terms(), book.balance(None).total.granted
-    kept = terms.table == standing.table or (reason is not None and terms.table is None)
-    if terms.unit != standing.unit or not kept:
-        raise _conflict(book, terms, whole)
+    if terms.unit != standing.unit or not _same_table(terms.table, standing.table):
+        raise GrantConflict(
+            f"grant must keep its unit and its table; got {terms.unit} and "
+            f"{terms.table or 'any table'}, where {data_set!r} has {standing.unit} and "
+            f"{standing.table or 'any table'}. Use those terms."
+        )
     if terms.budget == whole or (reason is None and terms.budget == standing.budget):
         return
-    if reason is None or not whole.fits_within(terms.budget):
-        raise _conflict(book, terms, whole)
+    _require_raise("grant", data_set, terms.budget, whole, reason)
     _raise_to(transaction, data_set, None, terms.budget, terms.actor, reason)
 
 
@@ -66,11 +59,7 @@ def allocate(
         return
     if terms.budget == standing.granted:
         return
-    if reason is None or not standing.granted.fits_within(terms.budget):
-        raise GrantConflict(
-            f"allocation must keep its budget, and may only be raised; got {terms.budget}, where "
-            f"{allocation!r} has {standing.granted}. Give a larger budget and a reason."
-        )
+    _require_raise("allocation", allocation, terms.budget, standing.granted, reason)
     require_fit(terms.budget - standing.granted, free.granted, free.spent)
     _raise_to(transaction, data_set, allocation, terms.budget, terms.actor, reason)
 
@@ -78,19 +67,37 @@ def allocate(
 def void(transaction: Transaction, data_set: str, release_key: str, terms: Void) -> None:
     """Give a charge back whose measurement never started.
 
+    The key may be the beginning that reports show, if only one charge has it.
+
     Raises:
         OutOfOrder: there is no such charge, or it may have looked at the table.
     """
+    release_key = _whole_key(transaction, data_set, release_key)
     attempt = transaction.book(data_set, release_key=release_key).attempts.get(release_key)
-    if attempt is None or attempt.state != "charged":
-        found = attempt.state if attempt else "no charge"
+    if attempt is None:
+        raise OutOfOrder(
+            f"release_key must be that of a charge; got {quoted(release_key)}, which is none. "
+            "Copy it from the report."
+        )
+    if attempt.state != "charged":
         raise OutOfOrder(
             f"release_key must be that of a charge that never started; got {release_key!r}, which "
-            f"is {found}. What may have looked at the table stays charged."
+            f"is {attempt.state}. What may have looked at the table stays charged."
         )
     transaction.append(
         data_set, "void", terms, release_key=release_key, allocation=attempt.allocation
     )
+
+
+def _whole_key(transaction: Transaction, data_set: str, shown: str) -> str:
+    """The one key that a report shows so, or the text itself."""
+    head, mark, number = shown.partition("#")
+    if not re.fullmatch("[0-9a-f]{12}", head):
+        return shown
+    meant = [
+        key for key in transaction.keys(data_set, head) if key.partition("#")[1:] == (mark, number)
+    ]
+    return meant[0] if len(meant) == 1 else shown
 
 
 def _require_distinct(name: str, parameter: str, others: Iterable[str]) -> None:
@@ -103,24 +110,36 @@ def _require_distinct(name: str, parameter: str, others: Iterable[str]) -> None:
             )
 
 
+def _same_table(given: TableFacts | None, standing: TableFacts | None) -> bool:
+    """Whether the table is that of the grant; left out it is, and the order is free."""
+    if given is None or standing is None:
+        return given is None
+    return given.rows == standing.rows and set(given.columns) == set(standing.columns)
+
+
+def _require_raise(
+    what: str, name: str, budget: Budget, standing: Budget, reason: str | None
+) -> None:
+    if not standing.fits_within(budget):
+        raise GrantConflict(
+            f"{what} must never be lowered; got {budget}, where {name!r} has {standing}. "
+            "State at least that."
+        )
+    if reason is None:
+        raise GrantConflict(
+            f"{what} must keep its budget, or be raised with a reason; got {budget} without one, "
+            f"where {name!r} has {standing}. Give a reason to raise it."
+        )
+
+
 def _raise_to(
     transaction: Transaction,
     data_set: str,
     allocation: str | None,
     budget: Budget,
     actor: str,
-    reason: str,
+    reason: str | None,
 ) -> None:
     with in_one_line():
-        raised = Raise(budget=budget, actor=actor, reason=reason)
+        raised = Raise(budget=budget, actor=actor, reason=reason or "")
     transaction.append(data_set, "raise", raised, allocation=allocation)
-
-
-def _conflict(book: Book, terms: Grant, whole: Budget) -> GrantConflict:
-    standing = book.terms()
-    return GrantConflict(
-        f"grant must keep its terms, and its budget may only be raised; got {terms.budget} for "
-        f"{terms.unit}, {terms.table or 'any table'}, where {book.data_set!r} has {whole} for "
-        f"{standing.unit}, {standing.table or 'any table'}. Use those terms, or give a larger "
-        "budget and a reason."
-    )

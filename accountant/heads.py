@@ -5,6 +5,7 @@ The signature is Ed25519 over a fixed prefix and the canonical JSON of the head.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,23 @@ class Head(Fact):
             )
         return self.model_copy(update={"signature": key.sign(self._message()).hex()})
 
+    def problems(self, found: str | None, count: int, key_file: Path | None) -> Iterator[str]:
+        """What is wrong with a ledger of `count` entries, where `found` is the hash at the head.
+
+        With a key file, the head must be signed by its key.
+        """
+        if key_file and not self.is_signed_by(key_file):
+            yield "the head's signature is not that key's"
+        if count < self.entries:
+            yield (
+                f"the published head counts {self.entries} entries, the ledger {count}: its end "
+                "was cut off, or an old copy was restored"
+            )
+        elif found != self.hash:
+            yield (
+                "the entry is not that of the published head: the entries up to it were rewritten"
+            )
+
     def is_signed_by(self, key_file: Path) -> bool:
         """Whether the signature is that of the public key in this PEM file."""
         keys = _cryptography()
@@ -77,18 +95,6 @@ def head_of(last: Entry | None) -> Head:
     if last is None:
         raise InvalidValue("ledger must hold an entry to have a head; got none. Grant first.")
     return Head(entries=last.sequence, hash=last.hash)
-
-
-def compare(head: Head, found: str | None, count: int) -> str | None:
-    """What is wrong with a ledger of `count` entries whose entry at the head has hash `found`."""
-    if count < head.entries:
-        return (
-            f"the published head counts {head.entries} entries, the ledger {count}: its end was "
-            "cut off, or an old copy was restored"
-        )
-    if found != head.hash:
-        return "the entry is not that of the published head: the entries up to it were rewritten"
-    return None
 
 
 def _cryptography() -> Any:

@@ -10,11 +10,14 @@ from accountant.errors import InvalidValue, KeyConflict
 from accountant.facts import check_name
 from accountant.specs import Charge
 
+LONGEST_KEY = 190  # so that the numbers of repeated releases fit behind it
+
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
     """A charge that is on disk."""
 
+    data_set: str
     sequence: int
     release_key: str
     allocation: str | None
@@ -34,6 +37,10 @@ class StoredRelease:
 def check_key(key: str) -> None:
     """Refuse a key that could be taken for a numbered attempt."""
     check_name(key, "release_key")
+    if len(key) > LONGEST_KEY:
+        raise InvalidValue(
+            f"release_key must have at most {LONGEST_KEY} characters; got {len(key)}. Shorten it."
+        )
     if "#" in key:
         raise InvalidValue(
             f"release_key must not contain '#', which numbers repeated releases; got {key!r}. "

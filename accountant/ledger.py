@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Select, and_, bindparam, insert, or_, select
+from sqlalchemy import BindParameter, Connection, Select, and_, bindparam, func, insert, or_, select
 
 from accountant.audit import unsound
 from accountant.books import Book, RuleError, read_balance, read_document
 from accountant.databases.addresses import find_database
+from accountant.databases.database import Database
 from accountant.databases.schema import ENTRIES
 from accountant.entries import Entry, draft, seal
 from accountant.errors import OutOfOrder
@@ -43,7 +44,7 @@ def _newest(query: Select[Any]) -> Select[Any]:
     return query.order_by(None).order_by(_E.sequence.desc()).limit(1)
 
 
-_INSERT = insert(ENTRIES)
+_INSERT = insert(ENTRIES).execution_options(preserve_rowcount=True)
 _LAST = _newest(_ALL)
 _OWN_LAST = _newest(_OWN)
 _LAST_ABOUT = _newest(_OWN.where(_E.allocation == bindparam("allocation")))
@@ -54,11 +55,15 @@ _LAST_RELEASE = _newest(_OWN.where(_E.kind == "release", _UNDER_KEY))
 class Records:
     """The entries in one state of the ledger. Each that is read must match its own hash."""
 
-    def __init__(self, connection: Connection, address: str) -> None:
+    def __init__(self, connection: Connection, database: Database) -> None:
         self._connection = connection
-        self._address = address
+        self._database = database
         self._books: dict[str, Book] = {}
         self._learned: set[tuple[str, str]] = set()
+
+    def user(self) -> str:
+        """Who is at work: the role that connected, or else the user of this machine."""
+        return self._database.user(self._connection)
 
     def stream(self, data_set: str | None = None) -> Iterator[Entry]:
         """All entries in order as they stand there, sound or not."""
@@ -66,9 +71,21 @@ class Records:
         rows = self._connection.execution_options(yield_per=_BATCH).execute(query, parameters)
         return (Entry.of(row._mapping) for row in rows)
 
+    def batch(self, after: int | None, until: int) -> list[Entry]:
+        """The next entries behind a sequence number, sound or not; none at the end."""
+        query = _ALL.where(_E.sequence <= until).limit(_BATCH)
+        if after is not None:
+            query = query.where(_E.sequence > after)
+        return [Entry.of(row._mapping) for row in self._connection.execute(query)]
+
     def last(self) -> Entry | None:
         """The last entry of the ledger."""
         return self._one(_LAST)
+
+    def highest(self) -> int | None:
+        """The last sequence number."""
+        found: int | None = self._connection.execute(select(func.max(_E.sequence))).scalar()
+        return found
 
     def data_sets(self) -> tuple[str, ...]:
         """The names that have a grant, in the order of their grants."""
@@ -79,6 +96,17 @@ class Records:
         """The names of a data set's allocations, in the order they were made."""
         query = select(_E.allocation).where(_E.data_set == data_set, _E.kind == "allocation")
         return tuple(self._connection.execute(query.order_by(_E.sequence)).scalars())
+
+    def keys(self, data_set: str, beginning: str) -> tuple[str, ...]:
+        """The keys of charges that begin so, at most a few."""
+        after = beginning[:-1] + chr(ord(beginning[-1]) + 1)
+        query = select(_E.release_key).where(
+            _E.data_set == data_set,
+            _E.kind == "charge",
+            _E.release_key >= beginning,
+            _E.release_key < after,
+        )
+        return tuple(self._connection.execute(query.limit(100)).scalars())
 
     def book(
         self, data_set: str, *, release_key: str | None = None, allocation: str | None = None
@@ -141,7 +169,9 @@ class Records:
 
     def _sound(self, entry: Entry) -> Entry:
         if entry.hash != entry.digest():
-            raise unsound(self._address, entry.sequence, "its hash does not match its content")
+            raise unsound(
+                self._database.address, entry.sequence, "its hash does not match its content"
+            )
         return entry
 
     @contextmanager
@@ -150,14 +180,15 @@ class Records:
         try:
             yield
         except (RuleError, KeyError, ValueError) as problem:
-            raise unsound(self._address, "of that data set", str(problem)) from None
+            raise unsound(self._database.address, "of that data set", str(problem)) from None
 
 
 class Transaction(Records):
     """The only writer for as long as it lasts. Its entries appear together or not at all."""
 
-    def __init__(self, connection: Connection, address: str) -> None:
-        super().__init__(connection, address)
+    def __init__(self, connection: Connection, database: Database) -> None:
+        super().__init__(connection, database)
+        self.failed = False
         self._tail = self.last()
 
     def _last_of(self, data_set: str) -> Entry | None:
@@ -175,6 +206,8 @@ class Transaction(Records):
         allocation: str | None = None,
     ) -> Entry:
         """Seal and write one entry. Raises OutOfOrder if `verify` would object to it."""
+        if self.failed:
+            raise _ended()
         book = self.book(data_set, release_key=release_key, allocation=allocation)
         entry = draft(
             self._tail,
@@ -184,14 +217,19 @@ class Transaction(Records):
             release_key=release_key,
             allocation=allocation,
         )
+        self.failed = True  # until this entry is written
         if problem := book.add(entry):
             raise OutOfOrder(
                 f"{kind} must follow from the entries before it; got one that does not: "
                 f"{problem}. Authorize the release again."
             )
         entry = seal(entry, book.balance_text(allocation))
-        self._connection.execute(_INSERT, entry.fields())
-        self._tail = entry
+        if self._connection.execute(_INSERT, entry.fields()).rowcount != 1:
+            raise self._database.unusable(
+                "it took an entry and did not keep it",
+                "Look for rules and triggers that are not ours",
+            )
+        self._tail, self.failed = entry, False
         return entry
 
 
@@ -225,22 +263,44 @@ class Ledger:
         """Refuse damage that reading the entries may not meet."""
         self._database.check_storage()
 
+    def stream(self) -> Iterator[Entry]:
+        """All entries that are there now, in order. Between them nobody is held up."""
+        with self.reading() as records:
+            until = records.highest()
+        after: int | None = None
+        while until is not None:
+            with self.reading() as records:
+                batch = records.batch(after, until)
+            yield from batch
+            if len(batch) < _BATCH:
+                return
+            after = batch[-1].sequence
+
     @contextmanager
     def reading(self) -> Iterator[Records]:
         """One state of the ledger."""
         with self._database.reading() as connection:
-            yield Records(connection, self.address)
+            yield Records(connection, self._database)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Hold the ledger, append, and have it durable on leaving; nothing on an exception."""
         with self._database.writing() as connection:
-            yield Transaction(connection, self.address)
+            transaction = Transaction(connection, self._database)
+            yield transaction
+            if transaction.failed:
+                raise _ended()
 
 
 def upgrade(address: str | os.PathLike[str]) -> str:
     """Bring an older ledger to this format, and tell the one that it had."""
     return find_database(address).upgrade()
+
+
+def _ended() -> OutOfOrder:
+    return OutOfOrder(
+        "transaction must end where an entry was refused; got more of it. Begin another one."
+    )
 
 
 def _under(key: str) -> dict[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from accountant.amounts import show_delta_up, show_up
@@ -55,7 +56,7 @@ class VoidLine(Fact):
     reason: str
 
 
-class ReleaseLine(Fact):
+class ChargeLine(Fact):
     """One charge, and what became of it."""
 
     sequence: int
@@ -119,11 +120,11 @@ class Statement(Fact):
     allocations: tuple[AllocationLine, ...]
     risk_of_spent: Risk
     risk_of_grant: Risk
-    releases: tuple[ReleaseLine, ...]
+    charges: tuple[ChargeLine, ...]
     refusals: tuple[RefusalLine, ...]
     rejections: tuple[RejectionLine, ...]
     entries: int
-    head: str
+    last_hash: str
 
     def render(self, width: int = 80) -> str:
         """Plain text for a terminal of this width. Spent is rounded up, remaining down."""
@@ -148,7 +149,7 @@ def read_statements(entries: Iterable[Entry], address: str) -> dict[str, Stateme
         folders.setdefault(entry.data_set, _Folder()).file(entry)
     require_sound(audit, address)
     return {
-        name: folder.statement(audit.books[name], audit.count, audit.head)
+        name: folder.statement(audit.books[name], audit.count, audit.last_hash)
         for name, folder in folders.items()
     }
 
@@ -157,16 +158,16 @@ def read_statements(entries: Iterable[Entry], address: str) -> dict[str, Stateme
 class _Folder:
     """The entries of one data set by their kind."""
 
-    of_kind: dict[str, list[Entry]] = field(default_factory=dict)
+    of_kind: defaultdict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     stored_at: dict[str, str] = field(default_factory=dict)
 
     def file(self, entry: Entry) -> None:
         if entry.kind == "release":  # what was released is not needed here, and may be long
             self.stored_at[str(entry.release_key)] = entry.time
         else:
-            self.of_kind.setdefault(entry.kind, []).append(entry)
+            self.of_kind[entry.kind].append(entry)
 
-    def statement(self, book: Book, count: int, head: str) -> Statement:
+    def statement(self, book: Book, count: int, last_hash: str) -> Statement:
         terms, whole = book.terms(), book.balance(None).total
         return Statement(
             data_set=book.data_set,
@@ -185,33 +186,32 @@ class _Folder:
             ),
             risk_of_spent=risk_of_budget(whole.spent),
             risk_of_grant=risk_of_budget(whole.granted),
-            releases=self._releases(book),
-            refusals=tuple(_refusal(entry) for entry in self.of_kind.get("refusal", ())),
-            rejections=tuple(_rejection(entry) for entry in self.of_kind.get("rejection", ())),
+            charges=tuple(self._charges(book)),
+            refusals=tuple(_refusal(entry) for entry in self.of_kind["refusal"]),
+            rejections=tuple(_rejection(entry) for entry in self.of_kind["rejection"]),
             entries=count,
-            head=head,
+            last_hash=last_hash,
         )
 
     def _grants(self, name: str | None) -> tuple[GrantLine, ...]:
         """The first terms of the grant or of an allocation, and its raises."""
         lines = []
-        for entry in self.of_kind.get("grant" if name is None else "allocation", ()):
+        for entry in self.of_kind["grant" if name is None else "allocation"]:
             if entry.allocation == name:
                 terms = read_body(entry, Grant) if name is None else read_body(entry, Allocation)
                 lines.append(_grant(entry, terms.budget, terms.actor, terms.purpose))
-        for entry in self.of_kind.get("raise", ()):
+        for entry in self.of_kind["raise"]:
             if entry.allocation == name:
                 raised = read_body(entry, Raise)
                 lines.append(_grant(entry, raised.budget, raised.actor, raised.reason))
         return tuple(lines)
 
-    def _releases(self, book: Book) -> tuple[ReleaseLine, ...]:
-        voids = {str(entry.release_key): _void(entry) for entry in self.of_kind.get("void", ())}
-        return tuple(
-            _release(entry, book.attempts[key].state, self.stored_at.get(key, ""), voids.get(key))
-            for entry in self.of_kind.get("charge", ())
-            for key in (str(entry.release_key),)
-        )
+    def _charges(self, book: Book) -> Iterator[ChargeLine]:
+        voids = {str(entry.release_key): _void(entry) for entry in self.of_kind["void"]}
+        for entry in self.of_kind["charge"]:
+            key = str(entry.release_key)
+            state, stored_at = book.attempts[key].state, self.stored_at.get(key, "")
+            yield _charge(entry, state, stored_at, voids.get(key))
 
 
 def _void(entry: Entry) -> VoidLine:
@@ -233,10 +233,10 @@ def _allocation(name: str, pool: Pool, grants: tuple[GrantLine, ...]) -> Allocat
     )
 
 
-def _release(entry: Entry, state: State, stored_at: str, void: VoidLine | None) -> ReleaseLine:
+def _charge(entry: Entry, state: State, stored_at: str, void: VoidLine | None) -> ChargeLine:
     charge = read_body(entry, Charge)
     losses = _losses(charge)
-    return ReleaseLine(
+    return ChargeLine(
         sequence=entry.sequence,
         key=charge.release_key,
         time=entry.time,

@@ -92,7 +92,13 @@ def run(
             return
         cost = "nothing: it was already paid for" if release.from_ledger else str(release.budget)
         console.print(release)
-        console.print(f"Cost {cost}. Remaining {accountant.remaining().show_down()}.")
+        pool = f"Allocation {allocation}" if allocation else "The free pool"
+        console.print(f"Cost {cost}. {pool} has {accountant.remaining().show_down()} left.")
+        console.print(f"Release key {release.release_key}.")
+        if "#" in release.release_key and not fresh and not release.from_ledger:
+            console.print(
+                "An earlier charge under this key left no release, and stays: see the report."
+            )
         console.print(f"Written to {out}: {', '.join(path.name for path in written)}")
 
 

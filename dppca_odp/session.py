@@ -60,6 +60,7 @@ def charge_and_release(
 
     Raises:
         BudgetExceeded, KeyConflict, TableMismatch, UnitMismatch: nothing was charged.
+        OutOfOrder, LedgerUnreadable: nothing was measured; a charge may stand, not started.
         ReleaseFailed: it was not measured or not stored; the charge stays.
     """
     with interrupts_deferred():
@@ -72,8 +73,8 @@ def charge_and_release(
         if isinstance(authorization, StoredRelease):
             return from_ledger(authorization)
         key = authorization.release_key
+        accountant.start(authorization)  # its own errors quote no data: nothing was measured yet
         try:
-            accountant.start(authorization)
             with _one_at_a_time:
                 answer = measurement(table)
             release = record(answer, key)

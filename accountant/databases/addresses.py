@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from accountant.databases.database import Database
@@ -20,22 +21,25 @@ _DRIVER = "postgresql+psycopg"
 def find_database(address: str | os.PathLike[str]) -> Database:
     """An SQLite file for a path, PostgreSQL for `postgresql+psycopg://USER@HOST/NAME`."""
     text = os.fspath(address)
-    if "://" not in text:
+    if "://" not in text and not re.match(r"postgres\w*(\+\w+)?:|.*password\s*=", text, re.I):
         return SQLiteFile(Path(text).absolute())
-    kind = text.partition("://")[0]
-    try:
-        url = make_url(text)
-    except (ArgumentError, ValueError):
+    url = _url(text)
+    if url is None or url.drivername not in (_DRIVER, "postgresql"):
+        kind = text.partition(":")[0]
         raise InvalidValue(
-            f"ledger must be a path or an address; got one of kind {quoted(kind)} that cannot be "
-            f"read. Write {_DRIVER}://USER@HOST/NAME."
-        ) from None
-    if url.drivername not in (_DRIVER, "postgresql"):
-        raise InvalidValue(
-            f"ledger must be a path or an address of PostgreSQL; got {quoted(kind)}. "
+            f"ledger must be a path, or an address of PostgreSQL that can be read; got one of kind "
+            f"{quoted(kind if kind.isalnum() or '+' in kind else '?')}. "
             f"Write {_DRIVER}://USER@HOST/NAME."
         )
     return PostgreSQLDatabase(url.set(drivername=_DRIVER))
+
+
+def _url(text: str) -> URL | None:
+    """The address, or None; an error that quotes it, with its password, ends here."""
+    try:
+        return make_url(text)
+    except (ArgumentError, ValueError):
+        return None
 
 
 def shown(address: str | os.PathLike[str]) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import getpass
+import re
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 
 from sqlalchemy import Connection
 
 from accountant.databases.schema import FORMAT
-from accountant.errors import LedgerUnreadable
+from accountant.errors import InvalidValue, LedgerUnreadable
+from accountant.facts import check_name
 
 BUSY_SECONDS = 30  # how long a writer waits for its turn
 
@@ -45,6 +48,13 @@ class Database(ABC):
     def writing(self) -> AbstractContextManager[Connection]:
         """The only writer. What it wrote is durable when this ends, and undone on an exception."""
 
+    def user(self, connection: Connection) -> str:
+        """Who is at work, as the database or else the machine names them."""
+        try:
+            return check_name(getpass.getuser(), "user")
+        except (ImportError, KeyError, OSError, InvalidValue):
+            return "unknown"
+
     def unusable(self, why: str, advice: str) -> LedgerUnreadable:
         """The error for a ledger that cannot be used."""
         return LedgerUnreadable(
@@ -53,15 +63,15 @@ class Database(ABC):
 
     def check_format(self, found: str | None) -> None:
         """Refuse another format than this package's; None is a database without one."""
-        if self.check_older(found) != FORMAT:
+        if self.known_format(found) != FORMAT:
             raise self.unusable(
                 f"its format is {found}, not {FORMAT}", "Type: accountant upgrade LEDGER"
             )
 
-    def check_older(self, found: str | None) -> str:
+    def known_format(self, found: str | None) -> str:
         """The format, if it is one that this package knows."""
         if found is None:
             raise self.unusable("it is a database but no ledger", "Choose another one")
-        if not found.isdigit() or int(found) > int(FORMAT):
+        if not re.fullmatch("[0-9]{1,6}", found) or int(found) > int(FORMAT):
             raise self.unusable(f"its format is {found}, not {FORMAT}", "Use a matching version")
         return found

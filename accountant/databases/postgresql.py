@@ -18,11 +18,15 @@ from accountant.errors import LedgerUnreadable
 
 _LOCK = 0x6C656467  # "ledg": the advisory lock that writers of ledgers take, held to the commit
 _LOCK_NOT_AVAILABLE = "55P03"
+_INSUFFICIENT_PRIVILEGE = "42501"
+_ACCESS = "GRANT SELECT, INSERT ON entries TO analyst; GRANT SELECT ON ledger_format TO analyst"
 
-#: What a commit promises is on disk; a server that promises more is left alone.
-_DURABLE = (
-    "SELECT set_config('synchronous_commit', 'on', false) "
-    "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+#: For one transaction: how long it waits, and that its commit is on disk. A server that promises
+#: more than that is left alone.
+_PROMISE = text(
+    f"SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), "
+    "CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') "
+    "THEN set_config('synchronous_commit', 'on', true) END"
 )
 
 
@@ -34,12 +38,16 @@ class PostgreSQLDatabase(Database):
 
     @property
     def address(self) -> str:
-        """The address without its password."""
-        return self.url.render_as_string(hide_password=True)
+        """The address without its passwords."""
+        query = {
+            name: "***" if "password" in name.lower() else value
+            for name, value in self.url.query.items()
+        }
+        return self.url.set(query=query).render_as_string(hide_password=True)
 
     def create(self) -> None:
         """Make the tables in one transaction, if there is no ledger yet."""
-        with self._turn() as connection:
+        with self.writing() as connection:
             if find_format(connection) is None:
                 migrate(connection)
 
@@ -53,8 +61,8 @@ class PostgreSQLDatabase(Database):
 
     def upgrade(self) -> str:
         """Add what the tables of an older format lack."""
-        with self._turn() as connection:
-            found = self.check_older(find_format(connection))
+        with self.writing() as connection:
+            found = self.known_format(find_format(connection))
             migrate(connection)
             return found
 
@@ -62,25 +70,25 @@ class PostgreSQLDatabase(Database):
     def reading(self) -> Iterator[Connection]:
         """One state of the database, whatever is committed meanwhile."""
         with self._in_plain_words():
-            reader = self._engine().execution_options(isolation_level="REPEATABLE READ")
+            reader = self._engine.execution_options(isolation_level="REPEATABLE READ")
             with reader.begin() as connection:
                 yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Wait for the turn, and only then begin to read."""
-        with self._turn() as connection:
-            yield connection
-
-    @contextmanager
-    def _turn(self) -> Iterator[Connection]:
-        with self._in_plain_words(), self._engine().begin() as connection:
+        with self._in_plain_words(), self._engine.begin() as connection:
+            connection.execute(_PROMISE)
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
             yield connection
 
+    def user(self, connection: Connection) -> str:
+        """The role that connected."""
+        return str(connection.execute(text("SELECT session_user")).scalar_one())
+
+    @property
     def _engine(self) -> Engine:
-        with self._in_plain_words():
-            return _engine(self.url, os.getpid())
+        return _engine(self.url, os.getpid())
 
     @contextmanager
     def _in_plain_words(self) -> Iterator[None]:
@@ -98,6 +106,9 @@ class PostgreSQLDatabase(Database):
     def _explain(self, error: DBAPIError) -> LedgerUnreadable:
         if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
             return self.unusable(f"it was locked for {BUSY_SECONDS} s", "Try again when it is free")
+        if getattr(error.orig, "sqlstate", None) == _INSUFFICIENT_PRIVILEGE:
+            why = str(error.orig).strip().splitlines()[0]
+            return self.unusable(why, f"Who owns the ledger may type: {_ACCESS}")
         told = str(error.orig).strip().splitlines() or ["it does not answer"]
         return self.unusable(told[0].rstrip("."), "Check the address and the server")
 
@@ -109,9 +120,9 @@ def _engine(url: URL, process: int) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
+        """Entries that a policy hides would be missing in sums: let it be an error."""
         with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = '{BUSY_SECONDS}s'")
-            cursor.execute(_DURABLE)
+            cursor.execute("SET row_security = off")
         connection.commit()
 
     atexit.register(_close, engine, process)

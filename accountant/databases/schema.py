@@ -49,8 +49,8 @@ def find_format(connection: Connection) -> str | None:
     """The format that the database says it has; None if it is no ledger, or of format 1."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
-    found: str = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one()
-    return found
+    found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    return None if found is None else str(found)
 
 
 def migrate(connection: Connection, start: str | None = None, to: str = FORMAT) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -18,6 +19,8 @@ from accountant.databases.schema import find_format, migrate
 from accountant.errors import LedgerUnreadable
 
 _APPLICATION_ID = 0x6C656467  # "ledg" in the file header: what tells a ledger from any database
+
+_LINKED_MOMENTS = 50
 
 RESTORE = "Restore a copy, and count as spent what was charged since: a copy forgets it"
 
@@ -54,15 +57,15 @@ class SQLiteFile(Database):
             self.check_format(_format(connection))
 
     def check_storage(self) -> None:
-        """Refuse a file whose pages are damaged or missing."""
+        """Refuse a file with damaged pages, or with an index that lacks an entry."""
         with self.reading() as connection:
-            if connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one() != "ok":
+            if connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one() != "ok":
                 raise self.unusable("it is damaged", RESTORE)
 
     def upgrade(self) -> str:
         """Add what the tables of an older format lack."""
         with self.writing() as connection:
-            found = self.check_older(_format(connection))
+            found = self.known_format(_format(connection))
             migrate(connection, start=None if find_format(connection) else found)
             return found
 
@@ -96,6 +99,13 @@ class SQLiteFile(Database):
                 )
             if self.path.stat().st_size == 0:
                 raise self.unusable("the file is empty", "Delete it, or choose another path")
+            for _ in range(_LINKED_MOMENTS):  # while it is created it has two
+                if self.path.stat().st_nlink == 1:
+                    return
+                time.sleep(0.02)
+            raise self.unusable(
+                "it has two names (hard links), and so two journals", "Remove one of them"
+            )
 
     @contextmanager
     def _in_plain_words(self) -> Iterator[None]:
@@ -144,7 +154,7 @@ def _new_engine(file: Path, mode: str) -> Engine:
         connection = sqlite3.connect(
             f"{file.as_uri()}?mode={mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
         )
-        connection.text_factory = lambda raw: raw.decode("utf-8", errors="replace")
+        connection.text_factory = lambda raw: raw.decode("utf-8", errors="surrogateescape")
         try:
             connection.execute("PRAGMA synchronous = EXTRA")  # durable when COMMIT returns
         except sqlite3.Error:

@@ -28,7 +28,7 @@ from accountant.registry.form import (
 )
 from accountant.registry.markdown import each_escaped, escaped
 from accountant.reports.words import RELATIONS, RISK, loss_in_full, percent_up, rates
-from accountant.statements import ReleaseLine, Statement
+from accountant.statements import ChargeLine, Statement
 
 NOT_STATED = "Not stated in the ledger"
 LONGEST_SLUG = 100  # characters before the year
@@ -120,7 +120,7 @@ def record_of(
                 administrative=Administrative(
                     notes="Drawn up from a ledger of "
                     f"{_counted(statement.entries, 'entry', 'entries')}, the last with hash "
-                    f"{statement.head}. Days are in UTC.",
+                    f"{statement.last_hash}. Days are in UTC.",
                     registry_authors=written or (NOT_STATED,),
                 ),
             ),
@@ -143,13 +143,13 @@ def _counted(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def _in_state(statement: Statement, *states: str) -> list[ReleaseLine]:
-    return [line for line in statement.releases if line.state in states]
+def _in_state(statement: Statement, *states: str) -> list[ChargeLine]:
+    return [line for line in statement.charges if line.state in states]
 
 
 def _days(statement: Statement) -> list[str]:
     """The day of each stored release, in order."""
-    return sorted(line.stored_at[:10] for line in statement.releases if line.stored_at)
+    return sorted(line.stored_at[:10] for line in statement.charges if line.stored_at)
 
 
 def _description(statement: Statement) -> str:
@@ -278,7 +278,7 @@ def _stages(statement: Statement) -> Iterator[str]:
     stages = Counter(
         f"{escaped(stage.name)} ({stage.budget.show_up()}): "
         f"{', '.join(map(loss_in_full, stage.losses)) or 'losses not stated'}"
-        for line in statement.releases
+        for line in statement.charges
         if line.state != "voided"
         for stage in line.stages
     )

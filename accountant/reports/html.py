@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -38,11 +38,9 @@ from accountant.reports.words import (
     short_key,
 )
 from accountant.specs import Budget
+from accountant.statements import AllocationLine, ChargeLine, GrantLine, Statement
 
-if TYPE_CHECKING:
-    from accountant.statements import AllocationLine, GrantLine, ReleaseLine, Statement
-
-TOGETHER = 100  # so many releases stand in one table; more are folded away by the hundred
+TOGETHER = 100  # so many charges stand in one table; more are folded away by the hundred
 BRIEF = 100  # characters of a purpose that are seen while its release is folded away
 MARKS = {"charged": "\u25cb", "started": "\u25d0", "released": "\u25cf", "voided": "\u00d7"}
 _NOT_PLAIN = re.compile(r"[^\n -~]")
@@ -59,7 +57,7 @@ def render_html(statements: Sequence[Statement]) -> str:
             views=[
                 _View(number, statement) for number, statement in enumerate(statements, start=1)
             ],
-            heads=list(dict.fromkeys((line.entries, line.head) for line in statements)),
+            heads=list(dict.fromkeys((line.entries, line.last_hash) for line in statements)),
             states=STATES,
             marks=MARKS,
             relations=RELATIONS,
@@ -190,9 +188,9 @@ class _Pool:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Releases that stand in one table."""
+    """Charges that stand in one table."""
 
-    releases: Sequence[ReleaseLine]
+    charges: Sequence[ChargeLine]
     cost: _Sum
     """Without what was voided."""
 
@@ -216,18 +214,18 @@ class _View:
         self.pools = list(_pools(statement))
         self.allocated = statement.granted - statement.free.granted
         self.terms = sorted(_terms(statement), key=lambda terms: terms.line.sequence)
-        releases = statement.releases
+        charges = statement.charges
         self.groups = [
             _Group(lines, _cost(lines))
             for lines in (
-                releases[start : start + TOGETHER] for start in range(0, len(releases), TOGETHER)
+                charges[start : start + TOGETHER] for start in range(0, len(charges), TOGETHER)
             )
         ]
-        self.spenders = _spenders(releases)
+        self.spenders = _spenders(charges)
         self.counts = {
             state: count
             for state in STATES
-            if (count := sum(line.state == state for line in releases))
+            if (count := sum(line.state == state for line in charges))
         }
         #: A bound on the records that leave if each left with probability delta.
         self.expected = (
@@ -285,14 +283,14 @@ def _terms(statement: Statement) -> Iterator[_Terms]:
             yield _Terms("Raised to" if number else "Set aside", allocation.name, line)
 
 
-def _cost(releases: Iterable[ReleaseLine]) -> _Sum:
-    return _Sum.of(line.budget for line in releases if line.state != "voided")
+def _cost(charges: Iterable[ChargeLine]) -> _Sum:
+    return _Sum.of(line.budget for line in charges if line.state != "voided")
 
 
-def _spenders(releases: Iterable[ReleaseLine]) -> list[tuple[str, int, _Sum]]:
+def _spenders(charges: Iterable[ChargeLine]) -> list[tuple[str, int, _Sum]]:
     """Who charged how often, and how much, in the order of their first charge."""
-    of: dict[str, list[ReleaseLine]] = {}
-    for line in releases:
+    of: dict[str, list[ChargeLine]] = {}
+    for line in charges:
         if line.state != "voided":
             of.setdefault(line.actor, []).append(line)
     return [(actor, len(lines), _cost(lines)) for actor, lines in of.items()]

@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
@@ -23,9 +22,7 @@ from accountant.reports.words import (
     when,
 )
 from accountant.specs import Budget
-
-if TYPE_CHECKING:
-    from accountant.statements import ReleaseLine, Statement
+from accountant.statements import ChargeLine, Statement
 
 _LONGEST_NAME = 30  # of a first column, before it folds
 _GAP = "  "
@@ -56,11 +53,11 @@ def _parts(statement: Statement, width: int) -> Iterator[Iterator[str] | list[st
     yield _wrap(RISK, width)
     for sentence in _risk(statement):
         yield _wrap(sentence, width)
-    if statement.releases:
-        yield ["", "RELEASES, by number of the entry"]
-        header = ("release", "epsilon", "delta", "state or losses")
+    if statement.charges:
+        yield ["", "CHARGES, by number of the entry"]
+        header = ("charge", "epsilon", "delta", "state or losses")
         yield _table(header, list(_releases(statement)), width)
-        for state in dict.fromkeys(line.state for line in statement.releases):
+        for state in dict.fromkeys(line.state for line in statement.charges):
             if state != "released":
                 yield _wrap(f"{state}: {STATES[state]}.", width)
     for heading, lines in (
@@ -71,7 +68,11 @@ def _parts(statement: Statement, width: int) -> Iterator[Iterator[str] | list[st
             yield ["", heading]
         for sentence in lines:
             yield _wrap(sentence, width)
-    yield ["", f"{statement.entries} entries in the ledger, the last with hash", statement.head]
+    yield [
+        "",
+        f"{statement.entries} entries in the ledger, the last with hash",
+        statement.last_hash,
+    ]
 
 
 def _balance(statement: Statement) -> list[Row]:
@@ -105,7 +106,7 @@ def _risk(statement: Statement) -> Iterator[str]:
 
 
 def _releases(statement: Statement) -> Iterator[Row]:
-    for line in statement.releases:
+    for line in statement.charges:
         drawn = f" from {shown_name(line.allocation)}" if line.allocation else ""
         yield (
             f"{line.sequence}. {short_key(line.key)}",
@@ -127,7 +128,7 @@ def _releases(statement: Statement) -> Iterator[Row]:
             )
 
 
-def _composed(line: ReleaseLine) -> str:
+def _composed(line: ChargeLine) -> str:
     if line.composed is None or math.isinf(line.composed):
         return ""
     return f"its losses together epsilon {show_up(Fraction(line.composed))}; "

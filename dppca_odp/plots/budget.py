@@ -60,7 +60,7 @@ def percents(part: Budget, whole: Budget) -> Floats:
 def percents_by_stage(statement: Statement) -> dict[str, Floats]:
     """What each stage took of the grant, in percent of epsilon and of delta."""
     taken: dict[str, Floats] = {}
-    for release in statement.releases:
+    for release in statement.charges:
         for stage in release.stages:
             spent = percents(stage.budget, statement.granted)
             taken[stage.name] = taken.get(stage.name, np.zeros(2)) + spent

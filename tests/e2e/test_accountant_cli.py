@@ -118,7 +118,7 @@ def test_json_output_is_exact(ledger: Path) -> None:
     assert statement["spent"] == {"epsilon": "1/3", "delta": "1e-6"}
     assert statement["remaining"] == {"epsilon": "2/3", "delta": "9e-6"}
     verdict = json.loads(run("verify", ledger, "--json").stdout)
-    assert verdict == {"entries": 5, "head": statement["head"], "problems": []}
+    assert verdict == {"entries": 5, "last_hash": statement["last_hash"], "problems": []}
 
 
 def test_granting_again_changes_nothing_and_other_terms_are_refused(
@@ -129,7 +129,7 @@ def test_granting_again_changes_nothing_and_other_terms_are_refused(
     refused = call("grant", ledger, *GRANT, "--epsilon", "2")
     assert refused.returncode == 2
     assert refused.stderr.startswith(
-        "accountant: grant must keep its terms, and its budget may only be raised; got epsilon 2"
+        "accountant: grant must keep its budget, or be raised with a reason; got epsilon 2"
     )
     assert before == ledger.read_bytes()
 
@@ -257,7 +257,7 @@ def test_an_empty_ledger_is_sound(call: Callable[..., Done], path: Path) -> None
     Ledger.create(path)
     assert call("report", path).stdout == "The ledger holds no grant yet.\n"
     assert call("report", path, "--format", "json").stdout == "[]\n"
-    assert call("verify", path).stdout == "0 entries, sound; last hash None\n"
+    assert call("verify", path).stdout == f"0 entries, sound; last hash {'0' * 64}\n"
 
 
 @pytest.mark.parametrize(

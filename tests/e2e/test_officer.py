@@ -148,7 +148,7 @@ def test_a_published_head_shows_a_cut_off_end_and_an_old_copy(ledger: str, tmp_p
     old.write_text(run("export", ledger), encoding="utf-8")
     release(ledger, "second", "0.25")
     head = tmp_path / "head.json"
-    head.write_text(run("head", ledger, "--key", keys["key"]), encoding="utf-8")
+    head.write_text(run("head", ledger, "--private-key", keys["key"]), encoding="utf-8")
     assert set(json.loads(head.read_text())) == {"entries", "hash", "signature"}
     run("verify", ledger, "--head", head, "--public-key", keys["public"])
     release(ledger, "third", "0.125")
@@ -194,9 +194,9 @@ def test_a_file_that_is_no_head_is_refused(
 
 def test_a_file_that_is_no_key_is_refused(ledger: str, tmp_path: Path) -> None:
     key = tmp_path / "key.pem"
-    assert "openssl genpkey" in run("head", ledger, "--key", key, status=2)
+    assert "openssl genpkey" in run("head", ledger, "--private-key", key, status=2)
     openssl("genpkey", "-algorithm", "x25519", "-out", key)
-    assert "Ed25519 private key" in run("head", ledger, "--key", key, status=2)
+    assert "Ed25519 private key" in run("head", ledger, "--private-key", key, status=2)
     head = tmp_path / "head.json"
     head.write_text(run("head", ledger), encoding="utf-8")
     unknown = run("verify", ledger, "--head", head, "--public-key", key, status=2)

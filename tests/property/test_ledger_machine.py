@@ -304,7 +304,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert amounts(statement.granted) == model.whole()
         assert statement.granted == statement.spent + statement.remaining
         states = [one.state for attempts in model.attempts.values() for one in attempts]
-        assert sorted(states) == sorted(line.state for line in statement.releases)
+        assert sorted(states) == sorted(line.state for line in statement.charges)
 
 
 def limits(examples: int, steps: int) -> settings:

@@ -120,7 +120,7 @@ def test_an_allocation_keeps_its_budget(
     anywhere: Accountant, budget: Budget, reason: str | None
 ) -> None:
     anywhere.allocate("ana", Budget.of("0.3", "3e-6"))
-    with pytest.raises(GrantConflict, match=r"^allocation must keep its budget, and may only be"):
+    with pytest.raises(GrantConflict, match=r"^allocation must (keep its budget, or|never be)"):
         anywhere.allocate("ana", budget, reason=reason)
     assert kinds(anywhere) == ["grant", "allocation"]
 
@@ -161,10 +161,10 @@ def test_an_allocation_that_could_pay_for_nothing_is_refused(
 
 
 def test_an_unknown_allocation_is_named_beside_the_known(anywhere: Accountant) -> None:
-    with pytest.raises(NoGrant, match=r"got 'bob', where there is none\. Use one of them, or none"):
+    with pytest.raises(NoGrant, match=r"got 'bob', where data set 'survey' has none\. Check"):
         Accountant(anywhere.ledger, data_set="survey", allocation="bob")
     anywhere.allocate("ana", Budget.of("0.3", "3e-6"))
-    with pytest.raises(NoGrant, match=r"got 'bob', where there are 'ana'"):
+    with pytest.raises(NoGrant, match=r"got 'bob', where data set 'survey' has 'ana'"):
         Accountant(anywhere.ledger, data_set="survey", allocation="bob")
 
 
@@ -198,7 +198,7 @@ def test_a_raise_leaves_allocations_alone(anywhere: Accountant) -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("0.5", "1e-5"), ("2", "1e-6")])
 def test_a_grant_is_never_lowered(anywhere: Accountant, epsilon: str, delta: str) -> None:
-    with pytest.raises(GrantConflict, match=r"^grant must keep its terms"):
+    with pytest.raises(GrantConflict, match=r"^grant must never be lowered"):
         raise_to(anywhere, epsilon, delta, "less")
     assert kinds(anywhere) == ["grant"]
 
@@ -226,7 +226,7 @@ def test_a_charge_that_never_started_is_voided(anywhere: Accountant) -> None:
     again = pay(anywhere, "a", "0.6")
     assert again.release_key == "a#2"
     assert kinds(anywhere) == ["grant", "table", "charge", "void", "charge"]
-    (line, _) = anywhere.statement().releases
+    (line, _) = anywhere.statement().charges
     assert line.void is not None
     assert (line.state, line.void.reason) == ("voided", "the machine lost power")
     assert line.stored_at == ""
@@ -245,8 +245,11 @@ def test_what_may_have_looked_at_the_table_is_not_given_back(anywhere: Accountan
     started = pay(anywhere, "a")
     anywhere.start(started)
     release_one(anywhere, make_charge("b"))
-    for key, state in (("a", "started"), ("b", "released"), ("none", "no charge"), ("a#2", "no")):
+    for key, state in (("a", "started"), ("b", "released")):
         with pytest.raises(OutOfOrder, match=f"got '{key}', which is {state}.*stays charged"):
+            anywhere.void(key, "a mistake")
+    for key in ("none", "a#2"):
+        with pytest.raises(OutOfOrder, match=f"must be that of a charge; got '{key}'"):
             anywhere.void(key, "a mistake")
     assert anywhere.spent() == Budget.of("0.2", "2e-6")
     assert "void" not in kinds(anywhere)
@@ -267,7 +270,7 @@ def test_the_statement_tells_all_of_it(managed: Accountant) -> None:
     (ana,) = statement.allocations
     assert [line.why for line in ana.grants] == ["thesis", "one more chapter"]
     assert (ana.granted, ana.spent) == (Budget.of("0.6", "4e-6"), Budget.of("0.6", "1e-6"))
-    assert [(line.key, line.allocation) for line in statement.releases] == [
+    assert [(line.key, line.allocation) for line in statement.charges] == [
         ("first", None),
         ("dead", "ana"),
         ("thesis", "ana"),
@@ -329,10 +332,11 @@ def test_hostile_names_are_kept_as_they_are_and_do_no_harm(address: str, name: s
     terms = {"budget": Budget.of("1", "1e-5"), "unit": UNIT}
     keeper = Accountant.grant(address, data_set=name, **terms, purpose=name, actor=name)
     pool = keeper.allocate(name, Budget.of("0.5", "5e-6"), purpose=name)
-    release_one(pool, make_charge(name.replace("#", "")))
+    key = name.replace("#", "")[:190]
+    release_one(pool, make_charge(key))
     assert {entry.data_set for entry in keeper.ledger.entries()} == {name}
     statement = Accountant(address, data_set=name, allocation=name).statement()
-    assert [line.key for line in statement.releases] == [name]
+    assert [line.key for line in statement.charges] == [key]
     assert verify(keeper.ledger.entries()) == []
 
 

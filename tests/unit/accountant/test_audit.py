@@ -116,8 +116,8 @@ def test_resealing_changes_nothing(history: Accountant) -> None:
 
 
 def test_the_head_is_the_last_hash(history: Accountant) -> None:
-    assert history.statement().head == history.ledger.entries()[-1].hash
-    assert Audit().head == GENESIS
+    assert history.statement().last_hash == history.ledger.entries()[-1].hash
+    assert Audit().last_hash == GENESIS
 
 
 @pytest.mark.parametrize("column", COLUMNS)

@@ -182,8 +182,11 @@ def test_a_locked_ledger_says_so(
     assert [entry.kind for entry in keeper.entries()] == ["grant"]
 
 
-@pytest.mark.parametrize("statement", ["UPDATE entries SET kind = 'table'", "DELETE FROM entries"])
-def test_the_file_itself_refuses_changes(keeper: Accountant, path: Path, statement: str) -> None:
+def test_an_entry_cannot_be_replaced(history: Accountant, path: Path) -> None:
+    statement = (
+        "INSERT OR REPLACE INTO entries (sequence, data_set, kind, time, body, previous_hash, hash)"
+        " SELECT 3, data_set, kind, time, body, previous_hash, hash FROM entries WHERE sequence = 1"
+    )
     with (
         closing(sqlite3.connect(path)) as connection,
         pytest.raises(sqlite3.IntegrityError, match="the ledger is append-only"),
@@ -191,17 +194,62 @@ def test_the_file_itself_refuses_changes(keeper: Accountant, path: Path, stateme
         connection.execute(statement)
 
 
-def test_a_key_is_charged_once_by_the_file_itself(history: Accountant, path: Path) -> None:
-    copy = (
-        "INSERT INTO entries (sequence, data_set, kind, release_key, time, body, previous_hash, "
-        "hash) SELECT 99, data_set, kind, release_key, time, body, previous_hash, hash "
-        "FROM entries WHERE kind = 'charge'"
-    )
-    with (
-        closing(sqlite3.connect(path)) as connection,
-        pytest.raises(sqlite3.IntegrityError, match="UNIQUE"),
-    ):
-        connection.execute(copy)
+def test_a_second_name_of_the_file_is_refused(keeper: Accountant, path: Path) -> None:
+    """Its journal would have another name, and what it undoes would be lost."""
+    other = path.with_name("other.db")
+    os.link(path, other)
+    for name in (path, other):
+        with pytest.raises(LedgerUnreadable, match="it has two names"):
+            Ledger(name)
+    other.unlink()
+    keeper.reject("no rows")
+
+
+def test_an_index_that_lacks_a_charge_is_found(
+    keeper: Accountant, path: Path, charge: Make
+) -> None:
+    """As after a commit that reached the table and not the index, with its journal lost."""
+    keeper.authorize(charge(epsilon="0.9"), rows=10, columns=("a",))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        sql = "CREATE INDEX entries_by_data_set ON entries (data_set, sequence)"
+        connection.execute("DROP INDEX entries_by_data_set")
+        connection.execute(f"{sql} WHERE kind <> 'charge'")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = ? WHERE name = 'entries_by_data_set'", (sql,)
+        )
+    with pytest.raises(LedgerUnreadable, match="it is damaged"):
+        Ledger(path).check_storage()
+
+
+def test_a_refused_entry_ends_its_transaction(keeper: Accountant, charge: Make) -> None:
+    """Else what it had noted before it was refused would count."""
+    keeper.authorize(charge("a", "0.9"), rows=10, columns=("a",))
+    before = keeper.ledger.entries()
+
+    def go_on() -> None:
+        with keeper.ledger.transaction() as transaction:
+            with pytest.raises(OutOfOrder):
+                transaction.append("survey", "charge", charge("b", "0.9"), release_key="b")
+            transaction.append("survey", "rejection", Rejection(reason="late", actor=""))
+
+    def stop() -> None:
+        with keeper.ledger.transaction() as transaction, pytest.raises(OutOfOrder):
+            transaction.append("survey", "charge", charge("b", "0.9"), release_key="b")
+
+    for act in (go_on, stop):
+        with pytest.raises(OutOfOrder, match="must end where an entry was refused"):
+            act()
+    assert before == keeper.ledger.entries()
+
+
+def test_an_entry_that_the_database_swallows_is_noticed(keeper: Accountant, path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "CREATE TRIGGER swallow BEFORE INSERT ON entries BEGIN SELECT RAISE(IGNORE); END"
+        )
+    with pytest.raises(LedgerUnreadable, match="it took an entry and did not keep it"):
+        keeper.reject("no rows")
 
 
 def test_entries_of_one_transaction_appear_together_or_not_at_all(keeper: Accountant) -> None:

@@ -173,7 +173,7 @@ def test_what_the_ledger_says_is_told(history: Accountant) -> None:
         "deployment_model.release_type_details": "Stored: 2 releases, 20",
         "implementation.mechanisms": "mean (epsilon 0.25 and delta 1e-6): 3 x pure 0.01, Gaussian "
         "mu 0.333334; 2 times",
-        "administrative.notes": history.statement().head,
+        "administrative.notes": history.statement().last_hash,
     }.items():
         assert words in told[path]
     history_told = told["deployment_model.release_type_details"]
@@ -197,7 +197,7 @@ def test_what_is_given_is_told(history: Accountant) -> None:
         "intended_use": "Teaching",
         "data_product_type": "Synthetic data",
         "data_product_region": "Europe",
-        "publication_date": history.statement().releases[0].stored_at[:10],
+        "publication_date": history.statement().charges[0].stored_at[:10],
         "data_product_sector": "Healthcare",
     }
     assert ["Ana", "Ben"] == document["deployment"]["administrative"]["registry_authors"]
@@ -330,9 +330,9 @@ def test_the_days_are_those_of_the_first_and_the_last_release(history: Accountan
     def told(*days: str) -> tuple[str, str]:
         lines = tuple(
             line.model_copy(update={"stored_at": f"{day}T23:59:59.000000+00:00" if day else ""})
-            for line, day in zip(statement.releases, days, strict=True)
+            for line, day in zip(statement.charges, days, strict=True)
         )
-        deployment = record_of(statement.model_copy(update={"releases": lines})).deployment
+        deployment = record_of(statement.model_copy(update={"charges": lines})).deployment
         details = deployment.deployment_model.release_type_details.splitlines()
         return deployment.basic.publication_date, details[0]
 
@@ -350,8 +350,8 @@ def test_many_releases_make_a_record_too(history: Accountant) -> None:
     budget = Budget.of("1/100000", "1e-10")
     loss = GaussianLoss(mu=Fraction(1, 3), leak=Fraction(1, 10**20))
     stages = tuple(Stage(name="q", budget=budget, losses=losses) for losses in ((), (loss,)))
-    line = statement.releases[0].model_copy(update={"stages": stages})
-    document = written(record_of(statement.model_copy(update={"releases": (line,) * 5000})))
+    line = statement.charges[0].model_copy(update={"stages": stages})
+    document = written(record_of(statement.model_copy(update={"charges": (line,) * 5000})))
     mechanisms = document["deployment"]["implementation"]["mechanisms"]
     share = "q (epsilon 1e-5 and delta 1e-10)"
     assert f"  - {share}: losses not stated; 5000 times\n" in mechanisms

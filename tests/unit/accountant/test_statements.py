@@ -29,21 +29,21 @@ def test_the_statement_is_what_the_ledger_says(history: Accountant) -> None:
     assert statement.remaining == Budget.of("0", "3e-6")
     assert (statement.unit, statement.table) == (history.unit, history.table)
     assert [(line.actor, line.why) for line in statement.grants] == [("officer", "health study")]
-    assert [(line.key, line.state) for line in statement.releases] == [
+    assert [(line.key, line.state) for line in statement.charges] == [
         ("first", "released"),
         ("second", "started"),
         ("third", "released"),
     ]
     assert [line.shortfall for line in statement.refusals] == [Budget.of("0.1", 0)]
     assert [line.sequence for line in statement.rejections] == [7]
-    assert (statement.entries, statement.head) == (12, history.ledger.entries()[-1].hash)
+    assert (statement.entries, statement.last_hash) == (12, history.ledger.entries()[-1].hash)
 
 
 def test_a_charge_that_never_started_says_so(
     keeper: Accountant, charge: Callable[..., Charge]
 ) -> None:
     keeper.authorize(charge(), rows=10, columns=["a"])
-    assert [line.state for line in keeper.statement().releases] == ["charged"]
+    assert [line.state for line in keeper.statement().charges] == ["charged"]
 
 
 def test_the_guarantee_is_in_words(history: Accountant) -> None:

@@ -111,7 +111,7 @@ def statement_of(path: Path, data_set: str = "survey") -> Statement:
 def many(statement: Statement, number: int) -> Statement:
     """The statement with so many releases, in thirty sizes."""
     lines = tuple(
-        statement.releases[index % len(statement.releases)].model_copy(
+        statement.charges[index % len(statement.charges)].model_copy(
             update={
                 "sequence": 1000 + 3 * index,
                 "key": f"question-{index}",
@@ -122,7 +122,7 @@ def many(statement: Statement, number: int) -> Statement:
         )
         for index in range(number)
     )
-    return statement.model_copy(update={"releases": lines})
+    return statement.model_copy(update={"charges": lines})
 
 
 def hostile(statement: Statement, text: str) -> Statement:
@@ -225,7 +225,14 @@ def test_the_pools_lie_side_by_side_on_the_scale_of_the_grant(rich: Path) -> Non
 def test_every_number_and_word_of_the_statement_appears(rich: Path) -> None:
     statement = statement_of(rich)
     shown = flat(render_html([statement]))
-    expected = [statement.head, statement.trust, "5 rows", "change-one", "age, income", "10 rows"]
+    expected = [
+        statement.last_hash,
+        statement.trust,
+        "5 rows",
+        "change-one",
+        "age, income",
+        "10 rows",
+    ]
     for pool in (statement, statement.free, *statement.allocations):
         expected += [
             show_down(pool.granted.epsilon),
@@ -242,7 +249,7 @@ def test_every_number_and_word_of_the_statement_appears(rich: Path) -> None:
     for risk in (statement.risk_of_spent, statement.risk_of_grant):
         expected.append(percent_up(risk.advantage))
         expected += [percent_up(rate.at_most) for rate in risk.true_positive_rates]
-    for release in statement.releases:
+    for release in statement.charges:
         expected += [release.key, release.plan_hash, release.purpose, release.actor]
         if release.stored_at:
             expected.append(moment(release.stored_at))
@@ -348,7 +355,7 @@ def test_a_new_data_set_has_a_short_page(keeper: Accountant) -> None:
     shown = flat(source)
     assert "Nothing was charged yet." in shown
     assert "Nothing is set aside: the free pool is the whole grant." in shown
-    assert "Releases None yet." in shown
+    assert "Charges None yet." in shown
     assert "Refused requests None." in shown
     assert "Unusable data None." in shown
 
@@ -362,7 +369,7 @@ def test_several_data_sets_are_listed_with_links(rich: Path) -> None:
     assert "If a person is in several of them" in contents
     alone = re.search(r"<nav.*?</nav>", render_html([statement_of(rich)]), re.DOTALL)[0]
     assert "If a person is in several" not in alone
-    assert 'href="#d1-releases"' in alone
+    assert 'href="#d1-charges"' in alone
 
 
 @pytest.mark.parametrize(
@@ -430,27 +437,27 @@ def test_what_was_voided_is_not_counted_as_cost(rich: Path) -> None:
     statement = statement_of(rich)
     lines = tuple(
         line.model_copy(update={"actor": f"analyst {index}"})
-        for index, line in enumerate(statement.releases)
+        for index, line in enumerate(statement.charges)
     )
-    shown = flat(render_html([statement.model_copy(update={"releases": lines})]))
-    spenders = shown.partition("Who charged how much")[2].partition("Releases, in the order")[0]
+    shown = flat(render_html([statement.model_copy(update={"charges": lines})]))
+    spenders = shown.partition("Who charged how much")[2].partition("Charges, in their order")[0]
     assert [name for name in ("analyst 0", "analyst 1", "analyst 2") if name in spenders] == [
         "analyst 0",
         "analyst 1",
     ]
-    assert statement.releases[2].state == "voided"
+    assert statement.charges[2].state == "voided"
 
 
 def test_sums_that_nobody_could_write_are_rounded_up(rich: Path) -> None:
     """Charges whose odd denominators an analyst chose cannot stop the report."""
     statement = statement_of(rich)
-    line = statement.releases[0]
+    line = statement.charges[0]
     lines = tuple(
         line.model_copy(update={"budget": Budget.of(Fraction(1, 10**900 + offset), "1e-9")})
         for offset in (7, 9, 13, 21, 33, 57, 99)
     )
     other = line.model_copy(update={"actor": "ben"})
-    shown = flat(render_html([statement.model_copy(update={"releases": (*lines, other)})]))
+    shown = flat(render_html([statement.model_copy(update={"charges": (*lines, other)})]))
     assert "ana 7 7e-900" in shown
 
 

@@ -1,0 +1,238 @@
+"""The verifier that stands alone, beside the one of the package: two rule books, one verdict."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from shutil import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accountant import Accountant, Entry, verify, verify_export
+from accountant.entries import canonical_json
+from accountant.exports import write_export
+
+from .conftest import grant, manage
+from .test_audit import FORGERIES, MANAGED_FORGERIES, POOLS, reseal
+from .test_databases import FORMAT_1
+
+SCRIPT = Path(verify_export.__file__)
+#: What the package finds by the form of a text alone; the short verifier leaves that to it.
+FORM = ("not a valid", "not written as", "the time is not UTC", "of kind")
+
+
+def problems(entries: list[Entry], head: Any = None) -> list[tuple[int, str]]:
+    """What it finds, without its verdict."""
+    *found, (zero, _) = verify_export.verify(list(write_export(entries)), head)
+    assert zero == 0
+    return found
+
+
+def positions(found: list[tuple[int, str]]) -> list[int]:
+    return sorted({position for position, _ in found})
+
+
+def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """In a folder of its own, without site packages and without this package."""
+    copy(SCRIPT, folder / "verify_export.py")
+    return subprocess.run(
+        [sys.executable, "-I", "-S", "verify_export.py", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def managed_entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+    keeper = grant(tmp_path_factory.mktemp("managed") / "ledger.db")
+    manage(keeper)
+    return list(keeper.ledger.entries())
+
+
+def test_it_is_short_enough_to_read_in_one_sitting() -> None:
+    text = SCRIPT.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 200
+    imports = {line.split()[1] for line in text.splitlines() if line.startswith(("import", "from"))}
+    assert imports <= set(sys.stdlib_module_names)
+
+
+def test_sound_ledgers_are_sound(history: Accountant, managed_entries: list[Entry]) -> None:
+    for entries in (list(history.ledger.entries()), managed_entries):
+        assert problems(entries) == []
+        *_, (_, verdict) = verify_export.verify(write_export(entries))
+        assert verdict == f"{len(entries)} entries, sound; last hash {entries[-1].hash}"
+
+
+def test_a_ledger_of_format_1_is_sound(tmp_path: Path) -> None:
+    import sqlite3
+    from contextlib import closing
+
+    from accountant.ledger import Ledger, upgrade
+
+    path = tmp_path / "ledger.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FORMAT_1)
+    upgrade(path)
+    Accountant(path, data_set="survey").reject("no rows")
+    assert problems(list(Ledger(path).entries())) == []
+
+
+def test_it_runs_alone(history: Accountant, tmp_path: Path) -> None:
+    lines = list(write_export(history.ledger.entries()))
+    (tmp_path / "ledger.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = run(tmp_path, "ledger.jsonl")
+    last = history.ledger.entries()[-1].hash
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"12 entries, sound; last hash {last}\n"
+    (tmp_path / "ledger.jsonl").write_text("\n".join(lines[:4] + lines[5:]), encoding="utf-8")
+    done = run(tmp_path, "ledger.jsonl")
+    assert done.returncode == 1
+    assert "entry 5: the sequence number must be 5\n" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [(), ("none.jsonl",), (".",), ("empty", "--head", "none")])
+def test_a_mistake_in_usage_is_one_line_and_status_2(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "empty").touch()
+    done = run(tmp_path, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("verify_export.py ledger.jsonl [--head HEAD.json]: ")
+
+
+def test_an_empty_export_is_not_sound(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    done = run(tmp_path, "empty.jsonl")
+    assert (done.returncode, done.stdout) == (1, "0 entries, 0 problems\n")
+
+
+def test_a_published_head_must_be_there(history: Accountant, tmp_path: Path) -> None:
+    entries = list(history.ledger.entries())
+    (tmp_path / "ledger.jsonl").write_text("\n".join(write_export(entries[:8])), encoding="utf-8")
+    for position, hashed, status in (
+        (8, entries[7].hash, 0),
+        (3, entries[2].hash, 0),
+        (12, entries[11].hash, 1),
+        (8, entries[6].hash, 1),
+    ):
+        head = json.dumps({"entries": position, "hash": hashed})
+        (tmp_path / "head.json").write_text(head, encoding="utf-8")
+        done = run(tmp_path, "ledger.jsonl", "--head", "head.json")
+        assert done.returncode == status
+        assert ("published head is not there" in done.stdout) == bool(status)
+
+
+FIELDS = list(Entry.__slots__)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_one_altered_byte_of_any_field_of_any_entry_is_found_by_both_where_it_is(
+    managed_entries: list[Entry], field: str
+) -> None:
+    for place, entry in enumerate(managed_entries):
+        value = getattr(entry, field)
+        if isinstance(value, int):
+            altered: object = value + 1
+        elif value is None:
+            altered = "x"
+        else:
+            middle = len(value) // 2
+            altered = value[:middle] + chr(ord(value[middle]) ^ 1) + value[middle + 1 :]
+        entries = list(managed_entries)
+        entries[place] = replace(entry, **{field: altered})
+        assert place + 1 in positions(problems(entries))
+        assert place + 1 in {problem.position for problem in verify(entries)}
+
+
+@pytest.mark.parametrize("place", range(13))
+def test_a_deleted_a_doubled_and_a_swapped_entry_are_found_by_both(
+    managed_entries: list[Entry], place: int
+) -> None:
+    deleted = managed_entries[:place] + managed_entries[place + 1 :]
+    doubled = managed_entries[: place + 1] + managed_entries[place:]
+    swapped = list(managed_entries)
+    swapped[place], swapped[place + 1] = swapped[place + 1], swapped[place]
+    for entries, first in ((deleted, place + 1), (doubled, place + 2), (swapped, place + 1)):
+        assert positions(problems(entries))[0] == first
+        assert verify(entries)[0].position == first
+
+
+@pytest.mark.parametrize(("change_all", "position", "message"), FORGERIES)
+def test_a_forgery_with_correct_hashes_is_found_by_both(
+    history: Accountant,
+    change_all: Callable[[list[Entry]], list[Entry]],
+    position: int,
+    message: str,
+) -> None:
+    forged = reseal(change_all(list(history.ledger.entries())))
+    if not any(words in message for words in FORM):
+        assert positions(problems(forged))[0] == position == verify(forged)[0].position
+
+
+@pytest.mark.parametrize(("change_all", "position", "message"), MANAGED_FORGERIES)
+def test_a_forgery_of_what_an_officer_does_is_found_by_both(
+    managed_entries: list[Entry],
+    change_all: Callable[[list[Entry]], list[Entry]],
+    position: int,
+    message: str,
+) -> None:
+    forged = reseal(change_all(list(managed_entries)))
+    if not any(words in message for words in FORM):
+        assert positions(problems(forged))[0] == position == verify(forged)[0].position
+
+
+@pytest.mark.parametrize("position", range(1, 15))
+@pytest.mark.parametrize(("pool", "side"), POOLS)
+def test_a_forged_balance_is_found_by_both_once_and_where_it_is(
+    managed_entries: list[Entry], position: int, pool: str, side: str
+) -> None:
+    entries = list(managed_entries)
+    balance = json.loads(str(entries[position - 1].balance))
+    balance[pool][side]["epsilon"] = "0.7"
+    entries[position - 1] = replace(entries[position - 1], balance=canonical_json(balance))
+    forged = reseal(entries, restate=False)
+    assert positions(problems(forged)) == [position]
+    assert [problem.position for problem in verify(forged)] == [position]
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_it_never_stops_halfway_whatever_stands_in_a_line(
+    managed_entries: list[Entry], data: st.DataObject
+) -> None:
+    """Any value in any field, any text in a body, any bytes in place of a line."""
+    lines: list[Any] = [json.loads(line) for line in write_export(managed_entries)]
+    place = data.draw(st.integers(0, len(lines) - 1))
+    match data.draw(st.sampled_from(["field", "body", "bytes", "json"])):
+        case "field":
+            lines[place][data.draw(st.sampled_from(FIELDS))] = data.draw(ANYTHING)
+        case "body":
+            body = json.loads(lines[place]["body"])
+            if body:
+                body[data.draw(st.sampled_from(sorted(body)))] = data.draw(ANYTHING)
+            lines[place]["body"] = json.dumps(body, sort_keys=True, separators=(",", ":"))
+        case "json":
+            lines[place] = data.draw(ANYTHING)
+        case _:
+            lines[place] = data.draw(st.binary(max_size=40))
+    written = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
+    *found, (zero, verdict) = verify_export.verify(written)
+    assert zero == 0
+    assert verdict.startswith("14 entries, ")
+    assert all(1 <= position <= 14 for position, _ in found)
