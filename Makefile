@@ -19,6 +19,7 @@ test: $(DONE)
 
 bench: $(DONE)
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/ledger.py
 
 clean:
 	rm -rf $(VENV) demo-output

@@ -14,7 +14,7 @@ from accountant.accountant import Accountant
 from accountant.amounts import parse_amount, show_delta_up, show_up
 from accountant.audit import Audit, Problem
 from accountant.databases.schema import FORMAT
-from accountant.errors import AccountantError, InvalidValue, NoGrant
+from accountant.errors import AccountantError, InvalidValue
 from accountant.exports import write_export
 from accountant.facts import in_one_line
 from accountant.heads import Head, head_of
@@ -85,10 +85,11 @@ def grant(
         reason=reason,
     )
     after = keeper.balance().total.granted
+    happened, gain = _happened("Granted to", before, after), risk_of_budget(after).advantage
     typer.echo(
-        f"{_happened(before, after)} {dataset}: {after}, protecting {keeper.unit}. If all of it is "
-        f"spent, an attacker can tell two candidates for a person apart with advantage "
-        f"{percent_up(risk_of_budget(after).advantage)} at most."
+        f"{happened} {dataset}: {after}, protecting {keeper.unit}. If all of it is spent, an "
+        "attacker can tell two candidates for a person apart with advantage "
+        f"{percent_up(gain)} at most."
     )
 
 
@@ -110,7 +111,7 @@ def allocate(
     )
     free = keeper.balance().free.remaining
     typer.echo(
-        f"{_happened(before, keeper.granted)} {allocation}: {keeper.granted}. "
+        f"{_happened('Allocated to', before, keeper.granted)} {allocation}: {keeper.granted}. "
         f"The free pool has {free.show_down()} left."
     )
 
@@ -297,14 +298,14 @@ def _granted(address: str, data_set: str, allocation: str | None = None) -> Budg
     """What was granted until now, in all or to an allocation; None if nothing was."""
     try:
         keeper = Accountant(address, data_set=data_set, allocation=allocation)
-    except NoGrant:
+    except AccountantError:  # there is no ledger yet, or the command itself will say what is wrong
         return None
     return keeper.granted if allocation else keeper.balance().total.granted
 
 
-def _happened(before: Budget | None, after: Budget) -> str:
+def _happened(first: str, before: Budget | None, after: Budget) -> str:
     if before is None:
-        return "Granted to"
+        return first
     return "Unchanged for" if before == after else "Raised for"
 
 

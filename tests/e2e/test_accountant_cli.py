@@ -89,7 +89,8 @@ def test_an_officer_grants_shows_and_verifies(path: Path) -> None:
     assert (granted.returncode, granted.stderr) == (0, "")
     assert granted.stdout == (
         "Granted to survey: epsilon 1 and delta 1e-5, "
-        "protecting one person, at most 5 rows (change-one).\n"
+        "protecting one person, at most 5 rows (change-one). If all of it is spent, an attacker "
+        "can tell two candidates for a person apart with advantage 46.3 % at most.\n"
     )
     spend(path, "first", "0.7")
     with pytest.raises(BudgetExceeded):
@@ -231,6 +232,8 @@ def test_a_data_set_without_a_grant_is_told_the_line_to_type(
 ) -> None:
     done = call("report", ledger, "--dataset", "other")
     assert done.returncode == 2
+    assert "got 'other', where there is 'survey'. Check the spelling." in done.stderr
+    done = call("void", ledger, "--dataset", "other", "--key", "k", "--reason", "r")
     assert f"accountant grant {ledger} --dataset other --epsilon E" in done.stderr
 
 

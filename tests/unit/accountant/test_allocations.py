@@ -255,6 +255,22 @@ def test_what_may_have_looked_at_the_table_is_not_given_back(anywhere: Accountan
     assert "void" not in kinds(anywhere)
 
 
+def test_the_beginning_of_a_key_that_reports_show_is_enough(anywhere: Accountant) -> None:
+    first, second = "0123456789ab" + "c" * 52, "0123456789ab" + "d" * 52
+    for key in (first, "fedcba987654" + "0" * 52):
+        pay(anywhere, key)
+    again = anywhere.authorize(make_charge(first), rows=10, columns=COLUMNS)
+    assert isinstance(again, Authorization)
+    anywhere.void("0123456789ab#2", "never ran")
+    anywhere.void("0123456789ab", "never ran")
+    anywhere.void("fedcba987654", "never ran")
+    assert anywhere.spent() == Budget.of(0, 0)
+    pay(anywhere, second)
+    with pytest.raises(OutOfOrder, match="must be that of a charge; got '0123456789ab'"):
+        anywhere.void("0123456789ab", "which of the two?")
+    assert_adds_up(anywhere)
+
+
 def test_a_void_is_once_and_needs_a_reason(anywhere: Accountant) -> None:
     pay(anywhere, "a")
     with pytest.raises(InvalidValue, match="reason must not be blank"):

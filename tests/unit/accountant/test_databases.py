@@ -284,3 +284,78 @@ def test_what_is_written_on_one_machine_is_read_on_another(anywhere: Accountant)
         finally:
             os._exit(0 if found and found.release == {"values": [1.5, 2]} else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.fixture
+def as_analyst(postgresql_url: str) -> Iterator[str]:
+    """The officer's ledger, as docs/ledger.md opens it to an analyst's role."""
+    grant(postgresql_url)
+    role = f"ana_{os.getpid()}"
+    with by_hand(postgresql_url) as connection:
+        connection.execute(text(f"CREATE ROLE {role} LOGIN"))
+        connection.commit()
+        connection.execute(text(f"GRANT SELECT, INSERT ON entries TO {role}"))
+        connection.execute(text(f"GRANT SELECT ON ledger_format TO {role}"))
+        connection.commit()
+        yield postgresql_url.replace("postgres@", f"{role}@")
+        connection.execute(text(f"DROP OWNED BY {role}; DROP ROLE {role}"))
+        connection.commit()
+
+
+def test_an_analyst_on_postgresql_charges_and_is_named(as_analyst: str) -> None:
+    keeper = Accountant(as_analyst, data_set="survey")
+    granted = keeper.authorize(
+        make_charge().model_copy(update={"actor": ""}), rows=10, columns=COLUMNS
+    )
+    assert isinstance(granted, Authorization)
+    keeper.start(granted)
+    keeper.store(granted, {})
+    assert granted.charge.actor == f"ana_{os.getpid()}"
+    assert verify(keeper.ledger.entries()) == []
+
+
+def test_an_analyst_on_postgresql_cannot_do_what_the_officer_does(as_analyst: str) -> None:
+    keeper = Accountant(as_analyst, data_set="survey")
+    keeper.authorize(make_charge(), rows=10, columns=COLUMNS)
+    acts: list[Callable[[], object]] = [
+        lambda: keeper.void("k", "mine"),
+        lambda: keeper.allocate("ana", Budget.of("0.1", "1e-6")),
+        lambda: Accountant.grant(
+            as_analyst,
+            data_set="survey",
+            budget=Budget.of("2", "1e-5"),
+            unit=keeper.unit,
+            actor="officer",
+            reason="more",
+        ),
+        lambda: Accountant.grant(
+            as_analyst, data_set="mine", budget=Budget.of("2", "1e-5"), unit=keeper.unit
+        ),
+    ]
+    for act in acts:
+        with pytest.raises(LedgerUnreadable, match="only the role of the privacy officer may"):
+            act()
+    assert [entry.kind for entry in keeper.entries()] == ["grant", "table", "charge"]
+
+
+def test_a_role_without_rights_is_told_what_to_ask_for(
+    as_analyst: str, postgresql_url: str
+) -> None:
+    with by_hand(postgresql_url) as connection:
+        connection.execute(text(f"REVOKE SELECT ON ledger_format FROM ana_{os.getpid()}"))
+        connection.commit()
+    with pytest.raises(
+        LedgerUnreadable, match=r"GRANT SELECT, INSERT ON entries TO analyst; GRANT"
+    ):
+        Ledger(as_analyst)
+
+
+def test_entries_that_a_policy_hides_are_an_error_and_not_a_smaller_sum(
+    as_analyst: str, postgresql_url: str
+) -> None:
+    with by_hand(postgresql_url) as connection:
+        connection.execute(text("ALTER TABLE entries ENABLE ROW LEVEL SECURITY"))
+        connection.execute(text("CREATE POLICY hide ON entries USING (kind <> 'charge')"))
+        connection.commit()
+    with pytest.raises(LedgerUnreadable, match="row-level security"):
+        Accountant(as_analyst, data_set="survey").spent()
