@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from accountant.balances import EMPTY
 from accountant.books import Book, RuleError, read_balance
 from accountant.entries import GENESIS, Entry
 from accountant.errors import LedgerUnreadable
@@ -31,7 +32,7 @@ class Audit:
     problems: list[Problem] = field(default_factory=list)
     count: int = 0
     last: Entry | None = None
-    _drift: dict[str, tuple[Fraction, ...]] = field(default_factory=dict)
+    _drift: dict[str, dict[str | None, tuple[Fraction, ...] | None]] = field(default_factory=dict)
 
     @property
     def last_hash(self) -> str:
@@ -66,22 +67,31 @@ class Audit:
 
         Entries of format 1 state no balance.
         """
-        before = self._drift.get(entry.data_set)
+        drift = self._drift.get(entry.data_set)
         if entry.balance is None:
-            if before is not None:
+            if drift is not None:
                 yield "the balance is missing"
             return
-        now: tuple[Fraction, ...] = ()
-        if entry.balance != book.balance_text(entry.allocation):
-            try:
-                stated = read_balance(entry.balance)
-            except RuleError as problem:
-                yield str(problem).replace("body", "balance")
-                return
-            now = book.balance(entry.allocation).differs_by(stated)
-            if now != before:
-                yield "the balance is not what the entries before it and this one leave"
-        self._drift[entry.data_set] = now
+        drift = self._drift.setdefault(entry.data_set, {})
+        if entry.balance == book.balance_text(entry.allocation):
+            drift.update(dict.fromkeys(("free", "all", entry.allocation)))
+            return
+        try:
+            stated = read_balance(entry.balance)
+        except RuleError as problem:
+            yield str(problem).replace("body", "balance")
+            return
+        right, new = book.balance(entry.allocation), False
+        for name, ours, theirs in (
+            ("free", right.free, stated.free),
+            ("all", right.allocations, stated.allocations),
+            (entry.allocation, right.allocation or EMPTY, stated.allocation or EMPTY),
+        ):
+            now = ours.differs_by(theirs)
+            new = new or (any(now) and now != drift.get(name))
+            drift[name] = now
+        if new or (right.allocation is None) != (stated.allocation is None):
+            yield "the balance is not what the entries before it and this one leave"
 
 
 def verify(entries: Iterable[Entry]) -> list[Problem]:

@@ -53,11 +53,3 @@ class Balance(Fact):
     def total(self) -> Pool:
         """The whole grant: both coordinates of both pools added."""
         return self.free + self.allocations
-
-    def differs_by(self, other: Balance) -> tuple[Fraction, ...]:
-        """What the other balance says more, pool by pool."""
-        return (
-            *self.free.differs_by(other.free),
-            *self.allocations.differs_by(other.allocations),
-            *(self.allocation or EMPTY).differs_by(other.allocation or EMPTY),
-        )

@@ -171,6 +171,7 @@ class Book:
         before = self.balance(None).total.granted if name is None else self.pool(name).granted
         if raised.budget == before or not before.fits_within(raised.budget):
             raise RuleError(f"a raise must be to more than {before}")
+        require_spendable(raised.budget)
         more = raised.budget - before
         if name is None:
             self._grow(None, more)
@@ -227,17 +228,18 @@ class Book:
             raise RuleError("the table must be recorded before a charge")
         require_spendable(charge.budget)
         pool = self.pool(entry.allocation)
-        self._note_attempt(entry, charge)
+        attempt = self._note_attempt(entry, charge)
         if not charge.budget.fits_within(pool.remaining):
+            attempt.budget = NOTHING  # not counted, so that a void cannot give it back
             raise RuleError(f"the charge exceeds what remained, {pool.remaining.show_down()}")
         self._spend(entry.allocation, pool.spent + charge.budget)
 
-    def _note_attempt(self, entry: Entry, charge: Charge) -> None:
+    def _note_attempt(self, entry: Entry, charge: Charge) -> Attempt:
         key, _, number = charge.release_key.partition("#")
         self.counts[key] = int(number or 1)
-        self.attempts[charge.release_key] = Attempt(
-            entry.sequence, charge.plan_hash, charge.budget, entry.allocation
-        )
+        attempt = Attempt(entry.sequence, charge.plan_hash, charge.budget, entry.allocation)
+        self.attempts[charge.release_key] = attempt
+        return attempt
 
     def _spend(self, name: str | None, spent: Budget) -> None:
         """Set what was spent from a pool. Its remainder must have a bearable number of digits."""

@@ -113,7 +113,7 @@ class Entry:
     def of(cls, row: Mapping[Any, Any]) -> Entry:
         """The entry of a row. What is no number, text or NULL a stranger put there: as text."""
         plain: dict[Any, Any] = {
-            name: value if value is None or isinstance(value, int | str) else repr(value)
+            name: value if value is None or type(value) in (int, str) else repr(value)
             for name, value in row.items()
         }
         return cls(**plain)

@@ -3,7 +3,8 @@
     python verify_export.py ledger.jsonl [--head HEAD.json]
 
 Prints every problem as `entry N: message`, then a verdict; exit status 0 sound, 1 not, 2 no file.
-It shares nothing with the package. Only a head published later shows a cut-off or renewed end.
+It shares nothing with the package, which also checks the form of texts and losses (`accountant
+verify`). Only a head published later shows a cut-off or renewed end.
 """
 
 import hashlib
@@ -12,11 +13,13 @@ import re
 import sys
 from fractions import Fraction
 from functools import partial
+from math import factorial
 from operator import add, le, neg, sub
 from pathlib import Path
 
 AMOUNT = re.compile(r"[0-9]{1,999}(\.[0-9]{1,30})?(e-?[0-9]{1,3})?|[0-9]{1,999}/[1-9][0-9]{0,999}")
 NOTHING = [Fraction(0), Fraction(0)]  # a budget: delta, epsilon. A pool: granted, then spent
+GRID = 10**300 * factorial(100)  # a little wider than the package's, and as bounded
 FREE, ALL = None, 0  # the free pool, and all allocations together; a text is the pool of one
 FOLLOWS = {"started": "charge", "release": "started", "void": "charge"}
 MOVES = ("grant", "raise", "allocation", "charge")
@@ -24,14 +27,10 @@ FIELDS = set("sequence data_set kind allocation release_key time body balance ha
 canonical = partial(json.dumps, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-class Broken(Exception):
-    """The entry breaks the rule in the message."""
-
-
 def require(holds, rule):
     """Go on only if the rule holds."""
     if not holds:
-        raise Broken(rule)
+        raise ValueError(rule)
 
 
 def read(text):
@@ -46,11 +45,10 @@ def read(text):
 
 
 def amounts(it):
-    """The exact amounts in a budget or a pool, in the order of their names."""
-    if isinstance(it, str):
-        require(AMOUNT.fullmatch(it), "an amount is not a decimal or a fraction")
-        return [Fraction(it)]
-    return [amount for name in sorted(it) for amount in amounts(it[name])]
+    """The delta and the epsilon of a budget that has these two alone, as exact texts."""
+    require(sorted(it) == ["delta", "epsilon"], "a budget has other fields than delta and epsilon")
+    require(all(map(AMOUNT.fullmatch, it.values())), "an amount is not a decimal or a fraction")
+    return [Fraction(it["delta"]), Fraction(it["epsilon"])]
 
 
 class Book:
@@ -80,7 +78,8 @@ class Book:
         require(pool in self.pools or kind == "allocation", "there is no such allocation")
         if kind in MOVES:
             money = amounts(body["budget"])
-            require(all(money) and money[0] < 1, "epsilon is above 0, delta between 0 and 1")
+            simple = all(money) and money[0] < 1 and not any(GRID % x.denominator for x in money)
+            require(simple, "epsilon is above 0, delta between 0 and 1, and both are simple")
         if kind == "grant":
             require(self.terms is None, "the data set was granted before")
             self.terms, self.table = body, body["table"]
@@ -139,9 +138,10 @@ class Book:
         pool, stated, excess = entry["allocation"], read(entry["balance"]), {}
         for name, it in (("free", FREE), ("allocations", ALL), ("allocation", pool)):
             if name != "allocation" or (pool is not FREE and pool in self.pools):
-                excess[it] = list(map(sub, amounts(stated[name]), self.pools[it]))
+                said = amounts(stated[name]["granted"]) + amounts(stated[name]["spent"])
+                excess[it] = list(map(sub, said, self.pools[it]))
         new = any(any(x) and x != self.excess.get(it) for it, x in excess.items())
-        self.excess = excess
+        self.excess.update(excess)
         require(not new, "the balance is not what the entries up to this one leave")
 
 
@@ -165,9 +165,9 @@ def check(line, position, last, books):
         for rules in (book.count, book.compare):
             try:
                 rules(entry)
-            except Broken as problem:
+            except ValueError as problem:
                 found.append(str(problem))
-    except (Broken, KeyError, TypeError, ValueError, AttributeError) as problem:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as problem:
         found.append(f"the entry does not hold what one of its kind does: {problem}")
     return {**none, **entry}, found
 

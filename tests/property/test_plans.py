@@ -12,8 +12,14 @@ from dppca_odp.errors import InvalidPlan
 from dppca_odp.plan import Plan
 
 amounts = st.fractions(Fraction(1, 1000), 20, max_denominator=10**6)
+#: What may be charged: decimals, over numbers up to 100.
 budgets = st.builds(
-    Budget.of, amounts, st.fractions(Fraction(1, 10**9), Fraction(1, 10), max_denominator=10**12)
+    lambda epsilon, delta, parts: Budget.of(
+        Fraction(epsilon, 1000 * parts), Fraction(delta, 10**9 * parts)
+    ),
+    st.integers(100, 20_000),
+    st.integers(100, 10**8),
+    st.integers(1, 100),
 )
 words = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=12).map(
     lambda text: normalize("NFC", text)  # names are written in one way: others are refused

@@ -236,3 +236,38 @@ def test_it_never_stops_halfway_whatever_stands_in_a_line(
     assert zero == 0
     assert verdict.startswith("14 entries, ")
     assert all(1 <= position <= 14 for position, _ in found)
+
+
+def charge_body(entries: list[Entry], place: int, **changes: object) -> list[Entry]:
+    body = entries[place].document() | changes
+    forged = list(entries)
+    forged[place] = replace(entries[place], body=canonical_json(body))
+    return reseal(forged, restate=False)
+
+
+HIDDEN = [{"a": "1e-9", "delta": "1e-9", "epsilon": "5"}, {}, {"epsilon": "1"}, [], "0.1", None]
+
+
+@pytest.mark.parametrize("budget", HIDDEN)
+def test_a_budget_of_other_fields_hides_nothing(
+    managed_entries: list[Entry], budget: object
+) -> None:
+    forged = charge_body(managed_entries, 2, budget=budget)
+    assert positions(problems(forged))[0] == 3 == verify(forged)[0].position
+
+
+@pytest.mark.parametrize("amount", ["1/9973", f"1/{10**303}", "1e101"])
+def test_amounts_off_the_grid_are_found_by_both(managed_entries: list[Entry], amount: str) -> None:
+    for place in (0, 2, 5, 6):
+        budget = managed_entries[place].document()["budget"] | {"epsilon": amount}
+        forged = charge_body(managed_entries, place, budget=budget)
+        assert positions(problems(forged))[0] == place + 1 == verify(forged)[0].position
+
+
+def test_a_void_gives_nothing_back_of_a_charge_that_was_never_covered(
+    managed_entries: list[Entry],
+) -> None:
+    large = managed_entries[8].document()["budget"] | {"epsilon": "0.7"}
+    forged = charge_body(managed_entries, 8, budget=large)  # the one that is voided
+    restated = reseal(forged)
+    assert positions(problems(restated)) == [9] == [p.position for p in verify(restated)]

@@ -636,7 +636,7 @@ class TestRun:
             """A table that takes so long to load that the same plan is run elsewhere."""
 
             def __array__(self, dtype=None, copy=None):
-                other = Accountant(accountant.ledger.path, data_set="clinic")
+                other = Accountant(accountant.ledger.address, data_set="clinic")
                 elsewhere.append(plan().run(table, other))
                 return np.asarray(table, dtype=dtype)
 
