@@ -1,17 +1,19 @@
 """An officer's months: allocations, raises, voids, exports, signed heads; as commands."""
 
+import io
 import json
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from accountant import Accountant, Authorization, Budget, Charge, PrivacyUnit
+from accountant.__main__ import main
 
 UNIT = PrivacyUnit(rows_per_person=5)
 GRANT = ["--dataset", "survey", "--epsilon", "1", "--delta", "1e-5", "--rows-per-person", "5"]
@@ -19,7 +21,7 @@ ANA = ["--dataset", "survey", "--allocation", "ana", "--epsilon", "0.3", "--delt
 FORMAT_1 = Path(__file__).parents[1] / "unit" / "accountant" / "ledger_of_format_1.sql"
 
 
-def run(*arguments: object, status: int = 0) -> str:
+def run_alone(*arguments: object, status: int = 0) -> str:
     """`python -m accountant ...` as its own process, with warnings as errors; what it printed."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "accountant", *map(str, arguments)],
@@ -28,11 +30,27 @@ def run(*arguments: object, status: int = 0) -> str:
         timeout=60,
         check=False,
     )
-    assert "Traceback" not in done.stderr
-    assert (done.returncode, done.stderr.count("\n")) == (status, 1 if status == 2 else 0), (
-        done.stderr
-    )
-    return done.stderr if status == 2 else done.stdout
+    return printed(done.returncode, done.stdout, done.stderr, status)
+
+
+def run(*arguments: object, status: int = 0) -> str:
+    """The same script in this process, which is faster."""
+    out, err = io.StringIO(), io.StringIO()
+    before, sys.argv = sys.argv, ["accountant", *map(str, arguments)]
+    try:
+        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        sys.argv = before
+    assert isinstance(ended.value.code, int)
+    return printed(ended.value.code, out.getvalue(), err.getvalue(), status)
+
+
+def printed(code: int, out: str, err: str, status: int) -> str:
+    """What was printed, or the one line of a refusal."""
+    assert "Traceback" not in err
+    assert (code, err.count("\n")) == (status, 1 if status == 2 else 0), err
+    return err if status == 2 else out
 
 
 def pay(address: str, key: str, epsilon: str, allocation: str | None = None) -> Authorization:
@@ -63,6 +81,7 @@ def ledger(tmp_path: Path) -> str:
 
 
 def test_months_of_an_officer(address: str) -> None:
+    run = run_alone
     run("grant", address, *GRANT, "--purpose", "health study", "--actor", "officer")
     assert run("allocate", address, *ANA, "--purpose", "thesis") == (
         "Allocated to ana: epsilon 0.3 and delta 3e-6. "
