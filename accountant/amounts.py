@@ -7,6 +7,7 @@ import re
 import sys
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
@@ -44,6 +45,7 @@ def parse_amount(value: object, name: str = "amount") -> Fraction:
     return fraction
 
 
+@lru_cache(maxsize=10_000)
 def to_text(amount: Fraction) -> str:
     """The canonical exact text: a decimal where that is finite and short, else p/q."""
     places = _decimal_places(amount.denominator)
@@ -119,6 +121,7 @@ Amount = Annotated[
 """A pydantic field that holds an exact nonnegative fraction."""
 
 
+@lru_cache(maxsize=10_000)  # ledgers repeat themselves
 def _read(text: str, name: str) -> Fraction:
     text = text.strip()
     if len(text) > 2 * _MAX_DIGITS + 2:
@@ -148,11 +151,16 @@ def _rounded(amount: Fraction, up: bool) -> tuple[int, int]:
     """An integer and a power of ten: the amount rounded to `_SHOWN` significant digits."""
     if amount == 0:
         return 0, 0
-    exponent = len(str(amount.numerator)) - len(str(amount.denominator)) - _SHOWN
-    scaled = amount / Fraction(10) ** exponent
-    if scaled >= 10**_SHOWN:
-        scaled, exponent = scaled / 10, exponent + 1
-    return (math.ceil(scaled) if up else math.floor(scaled)), exponent
+    above, below = amount.numerator, amount.denominator
+    exponent = len(str(above)) - len(str(below)) - _SHOWN
+    if exponent < 0:
+        above *= 10**-exponent
+    else:
+        below *= 10**exponent
+    if above >= below * 10**_SHOWN:
+        below, exponent = below * 10, exponent + 1
+    whole, rest = divmod(above, below)
+    return whole + (up and rest > 0), exponent
 
 
 def _layout(coefficient: int, exponent: int, scientific: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -129,7 +129,7 @@ class Entry:
 
     def fields(self) -> dict[str, Any]:
         """Every field by its name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: getattr(self, name) for name in self.__slots__}
 
     def document(self) -> dict[str, Any]:
         """The body as a dictionary."""

@@ -29,8 +29,12 @@ _UNDER_KEY = or_(
 )
 _ALL = select(ENTRIES).order_by(_E.sequence)
 _OWN = _ALL.where(_E.data_set == bindparam("data_set"))
-_TERMS = _OWN.where(_E.kind.in_(("grant", "table")))
-_ATTEMPTS = _OWN.where(
+#: Sorted by an expression, so that the database looks these up by kind and key, and does not walk
+#: through all entries of the data set because they are in order already.
+_SORTED = _E.sequence + 0
+_LOOKED_UP = _OWN.order_by(None).order_by(_SORTED)
+_TERMS = _LOOKED_UP.where(_E.kind.in_(("grant", "table")))
+_ATTEMPTS = _LOOKED_UP.where(
     _E.kind.in_(("charge", "started", "release", "void")),
     or_(
         _E.release_key == _KEY,
@@ -48,8 +52,9 @@ _INSERT = insert(ENTRIES).execution_options(preserve_rowcount=True)
 _LAST = _newest(_ALL)
 _OWN_LAST = _newest(_OWN)
 _LAST_ABOUT = _newest(_OWN.where(_E.allocation == bindparam("allocation")))
-_LAST_CHARGE = _newest(_OWN.where(_E.kind == "charge", _UNDER_KEY))
-_LAST_RELEASE = _newest(_OWN.where(_E.kind == "release", _UNDER_KEY))
+_UNDER = _OWN.where(_UNDER_KEY).order_by(None).order_by(_SORTED.desc()).limit(1)
+_LAST_CHARGE = _UNDER.where(_E.kind == "charge")
+_LAST_RELEASE = _UNDER.where(_E.kind == "release")
 
 
 class Records:
