@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import TypeAdapter
 
 from accountant.accountant import Accountant
 from accountant.amounts import parse_amount, show_delta_up, show_up
@@ -26,6 +27,7 @@ from accountant.risk import risk_of_budget
 from accountant.scripts import leave, run_script
 from accountant.sources import entries_of, statements_of
 from accountant.specs import Budget, PrivacyUnit
+from accountant.statements import Statement
 
 app = typer.Typer(
     add_completion=False,
@@ -141,8 +143,8 @@ def report(
     """Show what was granted, what was spent on what, what was refused, and what it means."""
     statements = statements_of(ledger, dataset)
     if form is ReportForm.JSON:
-        documents = [statement.model_dump(mode="json") for statement in statements.values()]
-        typer.echo(json.dumps(documents, indent=2))
+        printed = TypeAdapter(list[Statement]).dump_json(list(statements.values()), indent=2)
+        typer.echo(printed.decode())
     elif form is ReportForm.HTML:
         from accountant.reports.html import render_html
 
