@@ -216,11 +216,10 @@ def verify_ledger(
         )
     published = None if head is None else Head.read(head)
     audit, found = Audit(), None
-    with entries_of(ledger) as entries:
-        for entry in entries:
-            audit.add(entry)
-            if published and audit.count == published.entries:
-                found = entry.hash
+    for entry in entries_of(ledger):
+        audit.add(entry)
+        if published and audit.count == published.entries:
+            found = entry.hash
     problems = audit.problems
     if published:
         wrong = published.problems(found, audit.count, public_key)
@@ -257,9 +256,8 @@ def head(
 @app.command()
 def export(ledger: LedgerAddress) -> None:
     """Print every entry, one JSON object a line, for checking without this package."""
-    with entries_of(ledger) as entries:
-        for line in write_export(entries):
-            typer.echo(line)
+    for line in write_export(entries_of(ledger)):
+        typer.echo(line)
 
 
 @app.command("assert")

@@ -170,8 +170,7 @@ class Accountant:
 
     def statement(self) -> Statement:
         """What the ledger says about this data set. It reads and checks the whole ledger."""
-        with self.ledger.reading() as records:
-            return read_statements(records.stream(), self.ledger.address)[self.data_set]
+        return read_statements(self.ledger.stream(), self.ledger.address)[self.data_set]
 
     def split(self, budget: Budget, split: Split) -> dict[str, Budget]:
         """The parts of a budget by stage, as `Split.divide`: exact, and nothing is charged."""

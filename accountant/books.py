@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 from accountant.balances import EMPTY, Balance, Pool
 from accountant.composition import NOTHING, require_spendable, shortfall
@@ -27,10 +27,9 @@ from accountant.entries import (
     canonical_json,
 )
 from accountant.errors import InvalidAmount, InvalidValue
-from accountant.facts import Fact, check_name
+from accountant.facts import AnyFact, Fact, check_name
 from accountant.specs import Budget, Charge, TableFacts
 
-AnyFact = TypeVar("AnyFact", bound=Fact)
 State = Literal["charged", "started", "released", "voided"]
 
 #: What an attempt must be, and what it becomes, by the kind of entry.

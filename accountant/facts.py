@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
@@ -23,6 +25,9 @@ class Fact(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
+AnyFact = TypeVar("AnyFact", bound=Fact)
+
+
 @contextmanager
 def in_one_line() -> Iterator[None]:
     """Turn the report of a model that was built in here into one InvalidValue."""
@@ -30,6 +35,25 @@ def in_one_line() -> Iterator[None]:
         yield
     except ValidationError as error:
         raise InvalidValue(first_problem(error)) from None
+
+
+def read_file(
+    model: type[AnyFact],
+    path: str | os.PathLike[str],
+    must: str,
+    error: type[Exception],
+    encoding: str = "utf-8",
+) -> AnyFact:
+    """The model in a file of JSON. What is wrong is one line, raised as this error.
+
+    `must`: the beginning of what is said when the file cannot be read.
+    """
+    try:
+        return model.model_validate_json(Path(path).read_text(encoding=encoding))
+    except (OSError, UnicodeDecodeError):
+        raise error(f"{must}; got {path}. Check the path.") from None
+    except ValidationError as problem:
+        raise error(f"{Path(path).name}: {first_problem(problem)}") from None
 
 
 def first_problem(error: ValidationError) -> str:

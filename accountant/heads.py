@@ -6,14 +6,12 @@ The signature is Ed25519 over a fixed prefix and the canonical JSON of the head.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
 
 from accountant.entries import Entry, canonical_json
 from accountant.errors import InvalidValue
-from accountant.facts import Count, Fact, first_problem
+from accountant.facts import Count, Fact, read_file
 
 _PREFIX = b"head of a privacy budget ledger\n"
 
@@ -28,28 +26,13 @@ class Head(Fact):
     @classmethod
     def read(cls, path: Path) -> Head:
         """A head from its file."""
-        try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError):
-            raise InvalidValue(
-                f"head must be a readable file; got {path}. Check the path."
-            ) from None
-        except ValidationError as error:
-            raise InvalidValue(f"{path.name}: {first_problem(error)}") from None
+        return read_file(cls, path, "head must be a readable file", InvalidValue)
 
     def signed(self, key_file: Path) -> Head:
         """The head with a signature by the private key in this PEM file."""
-        keys = _cryptography()
-        try:
-            key = keys.load_pem_private_key(key_file.read_bytes(), password=None)
-        except (OSError, ValueError, TypeError):
-            key = None
-        if not isinstance(key, keys.Ed25519PrivateKey):
-            raise InvalidValue(
-                f"key must be a PEM file with an Ed25519 private key, without a password; got "
-                f"{key_file}. Make one: openssl genpkey -algorithm ed25519 -out KEY.pem"
-            )
-        return self.model_copy(update={"signature": key.sign(self._message()).hex()})
+        with _told_if_missing():
+            from accountant.signatures import sign
+        return self.model_copy(update={"signature": sign(self._message(), key_file)})
 
     def problems(self, found: str | None, count: int, key_file: Path | None) -> Iterator[str]:
         """What is wrong with a ledger of `count` entries, where `found` is the hash at the head.
@@ -70,21 +53,9 @@ class Head(Fact):
 
     def is_signed_by(self, key_file: Path) -> bool:
         """Whether the signature is that of the public key in this PEM file."""
-        keys = _cryptography()
-        try:
-            key = keys.load_pem_public_key(key_file.read_bytes())
-        except (OSError, ValueError, TypeError):
-            key = None
-        if not isinstance(key, keys.Ed25519PublicKey):
-            raise InvalidValue(
-                f"public_key must be a PEM file with an Ed25519 public key; got {key_file}. "
-                "Make it: openssl pkey -in KEY.pem -pubout -out PUBLIC.pem"
-            )
-        try:
-            key.verify(bytes.fromhex(self.signature), self._message())
-        except (ValueError, keys.InvalidSignature):
-            return False
-        return True
+        with _told_if_missing():
+            from accountant.signatures import is_signed
+        return is_signed(self._message(), self.signature, key_file)
 
     def _message(self) -> bytes:
         return _PREFIX + canonical_json({"entries": self.entries, "hash": self.hash}).encode()
@@ -97,25 +68,12 @@ def head_of(last: Entry | None) -> Head:
     return Head(entries=last.sequence, hash=last.hash)
 
 
-def _cryptography() -> Any:
-    """The names of the package that signs; it is asked for only here."""
+@contextmanager
+def _told_if_missing() -> Iterator[None]:
+    """The package that signs is imported only where it is needed, and named if it is not there."""
     try:
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-        from cryptography.hazmat.primitives.serialization import (
-            load_pem_private_key,
-            load_pem_public_key,
-        )
+        yield
     except ModuleNotFoundError:
         raise InvalidValue(
             'cryptography must be installed to sign; got none. Type: pip install "dppca-odp[sign]"'
         ) from None
-    from types import SimpleNamespace
-
-    return SimpleNamespace(
-        InvalidSignature=InvalidSignature,
-        Ed25519PrivateKey=ed25519.Ed25519PrivateKey,
-        Ed25519PublicKey=ed25519.Ed25519PublicKey,
-        load_pem_private_key=load_pem_private_key,
-        load_pem_public_key=load_pem_public_key,
-    )

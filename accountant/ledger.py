@@ -70,17 +70,13 @@ class Records:
         """Who is at work: the role that connected, or else the user of this machine."""
         return self._database.user(self._connection)
 
-    def stream(self, data_set: str | None = None) -> Iterator[Entry]:
-        """All entries in order as they stand there, sound or not."""
-        query, parameters = (_ALL, {}) if data_set is None else (_OWN, {"data_set": data_set})
-        rows = self._connection.execution_options(yield_per=_BATCH).execute(query, parameters)
-        return (Entry.of(row._mapping) for row in rows)
-
-    def batch(self, after: int | None, until: int) -> list[Entry]:
+    def batch(self, after: int | None, until: int, data_set: str | None = None) -> list[Entry]:
         """The next entries behind a sequence number, sound or not; none at the end."""
         query = _ALL.where(_E.sequence <= until).limit(_BATCH)
         if after is not None:
             query = query.where(_E.sequence > after)
+        if data_set is not None:
+            query = query.where(_E.data_set == data_set)
         return [Entry.of(row._mapping) for row in self._connection.execute(query)]
 
     def last(self) -> Entry | None:
@@ -100,7 +96,7 @@ class Records:
     def allocations(self, data_set: str) -> tuple[str, ...]:
         """The names of a data set's allocations, in the order they were made."""
         query = select(_E.allocation).where(_E.data_set == data_set, _E.kind == "allocation")
-        return tuple(self._connection.execute(query.order_by(_E.sequence)).scalars())
+        return tuple(self._connection.execute(query.order_by(_SORTED)).scalars())
 
     def keys(self, data_set: str, beginning: str) -> tuple[str, ...]:
         """The keys of charges that begin so, at most a few."""
@@ -261,21 +257,20 @@ class Ledger:
 
     def entries(self, data_set: str | None = None) -> tuple[Entry, ...]:
         """All entries in order, sound or not."""
-        with self.reading() as records:
-            return tuple(records.stream(data_set))
+        return tuple(self.stream(data_set))
 
     def check_storage(self) -> None:
         """Refuse damage that reading the entries may not meet."""
         self._database.check_storage()
 
-    def stream(self) -> Iterator[Entry]:
+    def stream(self, data_set: str | None = None) -> Iterator[Entry]:
         """All entries that are there now, in order. Between them nobody is held up."""
         with self.reading() as records:
             until = records.highest()
         after: int | None = None
         while until is not None:
             with self.reading() as records:
-                batch = records.batch(after, until)
+                batch = records.batch(after, until, data_set)
             yield from batch
             if len(batch) < _BATCH:
                 return

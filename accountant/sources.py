@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from accountant.databases.addresses import shown
 from accountant.entries import Entry
@@ -13,15 +12,13 @@ from accountant.ledger import Ledger
 from accountant.statements import Statement, read_statements
 
 
-@contextmanager
-def entries_of(address: str) -> Iterator[Iterator[Entry]]:
+def entries_of(address: str) -> Iterator[Entry]:
     """All entries in order, sound or not; the storage of a ledger is checked first."""
     if is_export(address):
-        yield read_export(address)
-        return
+        return read_export(address)
     ledger = Ledger(address)
     ledger.check_storage()
-    yield ledger.stream()
+    return ledger.stream()
 
 
 def statements_of(address: str, data_set: str | None = None) -> dict[str, Statement]:
@@ -32,8 +29,7 @@ def statements_of(address: str, data_set: str | None = None) -> dict[str, Statem
         NoGrant: there is no such data set.
     """
     name = address if is_export(address) else shown(address)
-    with entries_of(address) as entries:
-        statements = read_statements(entries, name)
+    statements = read_statements(entries_of(address), name)
     if data_set is None:
         return statements
     if data_set not in statements:

@@ -15,12 +15,12 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from opendp.mod import Domain, Measurement, Metric
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from accountant import Accountant, Charge
 from accountant.composition import require_spendable
 from accountant.entries import canonical_json
-from accountant.facts import Fact, first_problem, in_one_line
+from accountant.facts import Fact, in_one_line, read_file
 from accountant.specs import Budget, PrivacyUnit, Split, StageWeight
 from dppca_odp.columns import Column, Label
 from dppca_odp.directions import Directions
@@ -88,14 +88,8 @@ class Plan(Fact):
         Raises:
             InvalidPlan: no such file, not JSON, or not a plan; in one line.
         """
-        try:
-            return cls.model_validate_json(Path(path).read_text(encoding="utf-8-sig"))
-        except (OSError, UnicodeDecodeError):
-            raise InvalidPlan(
-                f"the plan must be a readable UTF-8 file; got {path}. Check the path."
-            ) from None
-        except ValidationError as error:
-            raise InvalidPlan(f"{Path(path).name}: {first_problem(error)}") from None
+        must = "the plan must be a readable UTF-8 file"
+        return read_file(cls, path, must, InvalidPlan, encoding="utf-8-sig")
 
     @property
     def column_names(self) -> tuple[str, ...]:

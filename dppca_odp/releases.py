@@ -7,13 +7,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from accountant.facts import Fact, first_problem
+from accountant.facts import Fact, read_file
 from accountant.specs import Budget, PrivacyUnit, Stage
 from dppca_odp.errors import InvalidRelease
 from dppca_odp.frame import Frame
@@ -187,14 +187,7 @@ class Release(Fact):
         Raises:
             InvalidRelease: no such file, or not a release; in one line.
         """
-        try:
-            return cls.model_validate_json(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError):
-            raise InvalidRelease(
-                f"the release must be a readable file; got {path}. Check the path."
-            ) from None
-        except ValidationError as error:
-            raise InvalidRelease(f"{Path(path).name}: {first_problem(error)}") from None
+        return read_file(cls, path, "the release must be a readable file", InvalidRelease)
 
 
 def _loadings(result: ReleasedDirections, columns: tuple[str, ...]) -> Iterator[Table]:

@@ -20,7 +20,7 @@ from accountant.errors import LedgerUnreadable
 
 _APPLICATION_ID = 0x6C656467  # "ledg" in the file header: what tells a ledger from any database
 
-_LINKED_MOMENTS = 50
+_LINKED_MOMENTS = 50  # of a fiftieth of a second each
 
 RESTORE = "Restore a copy, and count as spent what was charged since: a copy forgets it"
 

@@ -56,7 +56,7 @@ def _parts(statement: Statement, width: int) -> Iterator[Iterator[str] | list[st
     if statement.charges:
         yield ["", "CHARGES, by number of the entry"]
         header = ("charge", "epsilon", "delta", "state or losses")
-        yield _table(header, list(_releases(statement)), width)
+        yield _table(header, list(_charges(statement)), width)
         for state in dict.fromkeys(line.state for line in statement.charges):
             if state != "released":
                 yield _wrap(f"{state}: {STATES[state]}.", width)
@@ -105,7 +105,7 @@ def _risk(statement: Statement) -> Iterator[str]:
         )
 
 
-def _releases(statement: Statement) -> Iterator[Row]:
+def _charges(statement: Statement) -> Iterator[Row]:
     for line in statement.charges:
         drawn = f" from {shown_name(line.allocation)}" if line.allocation else ""
         yield (

@@ -15,21 +15,17 @@ import pytest
 from accountant import Accountant, Authorization, Budget, Charge, PrivacyUnit
 from accountant.__main__ import main
 
+from .test_accountant_cli import GRANT
+from .test_accountant_cli import run as run_as_process
+
 UNIT = PrivacyUnit(rows_per_person=5)
-GRANT = ["--dataset", "survey", "--epsilon", "1", "--delta", "1e-5", "--rows-per-person", "5"]
 ANA = ["--dataset", "survey", "--allocation", "ana", "--epsilon", "0.3", "--delta", "3e-6"]
 FORMAT_1 = Path(__file__).parents[1] / "unit" / "accountant" / "ledger_of_format_1.sql"
 
 
 def run_alone(*arguments: object, status: int = 0) -> str:
-    """`python -m accountant ...` as its own process, with warnings as errors; what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "accountant", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    """`python -m accountant ...` as its own process; what it printed."""
+    done = run_as_process(*arguments)
     return printed(done.returncode, done.stdout, done.stderr, status)
 
 

@@ -29,6 +29,7 @@ from accountant import (
 from accountant.entries import Rejection
 
 from ..postgresql import PostgresqlServer
+from ..users import as_somebody
 
 PRELUDE = """
 import os, signal, sys
@@ -369,18 +370,6 @@ def test_a_file_that_cannot_be_written_stops_a_release_before_it_measures(mode: 
             keeper.start(granted)
         path.chmod(0o644)
         assert before == keeper.ledger.entries()
-
-
-@contextmanager
-def as_somebody() -> Iterator[None]:
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 def test_postgresql_killed_at_once_keeps_what_it_promised(own_postgresql: PostgresqlServer) -> None:

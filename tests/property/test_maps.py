@@ -4,6 +4,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -119,24 +120,11 @@ def test_kendall_matrix(number, width, degree, at):
     check(make_kendall_matrix(*space(number, width), pairing=draw_pairing(number, degree)), at)
 
 
+@pytest.mark.parametrize("make", [make_unbounded_quantile, make_signed_quantile])
 @few
 @given(rows, st.floats(0.001, 0.999), epsilons, epsilons, distances())
-def test_unbounded_quantile(number, level, target, counts, at):
-    search = make_unbounded_quantile(
-        *space(number),
-        column=0,
-        quantile=level,
-        points=[1.0, 2.0],
-        epsilon_target=target,
-        epsilon_counts=counts,
-    )
-    check(search, at)
-
-
-@few
-@given(rows, st.floats(0.001, 0.999), epsilons, epsilons, distances())
-def test_signed_quantile(number, level, target, counts, at):
-    search = make_signed_quantile(
+def test_quantiles(make, number, level, target, counts, at):
+    search = make(
         *space(number),
         column=0,
         quantile=level,

@@ -2,11 +2,10 @@
 
 from alembic import context
 
-from accountant.databases.schema import METADATA, VERSION_TABLE
+from accountant.databases.schema import VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=METADATA,
     version_table=VERSION_TABLE,
     transactional_ddl=True,
 )
