@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
@@ -45,7 +46,21 @@ def parse_amount(value: object, name: str = "amount") -> Fraction:
     return fraction
 
 
-@lru_cache(maxsize=10_000)
+def _remembered(show: Callable[[Fraction], str]) -> Callable[[Fraction], str]:
+    """The same, faster for amounts that come again. A fraction itself is slow to hash."""
+
+    @lru_cache(maxsize=10_000)
+    def shown(numerator: int, denominator: int) -> str:
+        return show(Fraction(numerator, denominator))
+
+    @wraps(show)
+    def remembered(amount: Fraction) -> str:
+        return shown(amount.numerator, amount.denominator)
+
+    return remembered
+
+
+@_remembered
 def to_text(amount: Fraction) -> str:
     """The canonical exact text: a decimal where that is finite and short, else p/q."""
     places = _decimal_places(amount.denominator)
@@ -56,21 +71,25 @@ def to_text(amount: Fraction) -> str:
     return f"{amount.numerator}/{amount.denominator}"
 
 
+@_remembered
 def show_up(amount: Fraction) -> str:
     """Six significant digits, never below the amount."""
     return _layout(*_rounded(amount, up=True), scientific=False)
 
 
+@_remembered
 def show_down(amount: Fraction) -> str:
     """Six significant digits, never above the amount."""
     return _layout(*_rounded(amount, up=False), scientific=False)
 
 
+@_remembered
 def show_delta_up(delta: Fraction) -> str:
     """As `show_up`, always in scientific form."""
     return _layout(*_rounded(delta, up=True), scientific=True)
 
 
+@_remembered
 def show_delta_down(delta: Fraction) -> str:
     """As `show_down`, always in scientific form."""
     return _layout(*_rounded(delta, up=False), scientific=True)

@@ -66,7 +66,7 @@ class Book:
     allocations: Pool = EMPTY  # all of them together
     attempts: dict[str, Attempt] = field(default_factory=dict)  # by the key as charged
     counts: dict[str, int] = field(default_factory=dict)  # attempts by the key as given
-    _written: dict[int, tuple[Pool | None, str]] = field(default_factory=dict)  # pools as text
+    _written: tuple[tuple[Pool | None, ...], str] = (None, None, None), ""  # the balance as text
 
     def terms(self) -> Grant:
         """The grant, once there is one. Its budget may have been raised since."""
@@ -92,19 +92,12 @@ class Book:
     def balance_text(self, allocation: str | None) -> str:
         """The balance as entries state it: the canonical JSON of its three pools."""
         pool = None if allocation is None else self.pools.get(allocation)
-        free = self.pools.get(None, EMPTY)
-        first, second, third = (
-            self._text(place, value) for place, value in enumerate((pool, self.allocations, free))
-        )
-        return f'{{"allocation":{first},"allocations":{second},"free":{third}}}'
-
-    def _text(self, place: int, pool: Pool | None) -> str:
-        """A pool as text. Most entries leave it as it was, which identity tells fast."""
-        known = self._written.get(place)
-        if known is None or known[0] is not pool:
-            text = "null" if pool is None else canonical_json(pool.model_dump(mode="json"))
-            known = self._written[place] = pool, text
-        return known[1]
+        pools = pool, self.allocations, self.pools.get(None, EMPTY)
+        known, text = self._written
+        if any(one is not other for one, other in zip(pools, known, strict=True)):
+            text = canonical_json(self.balance(allocation).model_dump(mode="json"))
+            self._written = pools, text
+        return text
 
     def next_key(self, key: str) -> str:
         """The key of the next attempt: KEY, then KEY#2, KEY#3 and so on."""

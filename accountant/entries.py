@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from accountant.errors import InvalidValue
@@ -90,6 +91,9 @@ KINDS: dict[str, type[Fact] | None] = {
 }
 
 
+_PLAIN = (int, str)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One row of the ledger. `body` and `balance` are canonical JSON: hashing needs no parsing.
@@ -112,11 +116,11 @@ class Entry:
     @classmethod
     def of(cls, row: Mapping[Any, Any]) -> Entry:
         """The entry of a row. What is no number, text or NULL a stranger put there: as text."""
-        plain: dict[Any, Any] = {
-            name: value if value is None or type(value) in (int, str) else repr(value)
-            for name, value in row.items()
-        }
-        return cls(**plain)
+        values: list[Any] = [
+            value if value is None or type(value) in _PLAIN else repr(value)
+            for value in _VALUES(row)
+        ]
+        return cls(*values)
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON of every field but `hash`, and but the two while null."""
@@ -129,12 +133,17 @@ class Entry:
 
     def fields(self) -> dict[str, Any]:
         """Every field by its name."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return dict(zip(self.__slots__, _ATTRIBUTES(self), strict=True))
 
     def document(self) -> dict[str, Any]:
         """The body as a dictionary."""
         content: dict[str, Any] = json.loads(self.body)
         return content
+
+
+_VALUES = itemgetter(*Entry.__slots__)
+_ATTRIBUTES = attrgetter(*Entry.__slots__)
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def draft(
@@ -172,7 +181,7 @@ def seal(entry: Entry, balance: str) -> Entry:
 def canonical_json(document: object) -> str:
     """ASCII, sorted keys, no spaces, no NaN. InvalidValue if the document has no such form."""
     try:
-        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return _CANONICAL.encode(document)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidValue(
             f"document must be plain JSON; got one that is not ({error}). "

@@ -172,6 +172,13 @@ def seconds_of(*command: str) -> float:
     return time.perf_counter() - start
 
 
+def squares() -> float:
+    """Seconds of ten million squares: what to compare the speed of machines by."""
+    start = time.process_time()
+    sum(number * number for number in range(10**7))
+    return time.process_time() - start
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -180,6 +187,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        print(f"ten million squares: {squares():.2f} s of the processor")
         print(f"durable writes that the disk allows: {commits(folder):.0f} a second")
         places = {"SQLite": str(folder / "ledger.db")}
         if arguments.postgresql:

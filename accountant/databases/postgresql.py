@@ -21,12 +21,13 @@ _LOCK_NOT_AVAILABLE = "55P03"
 _INSUFFICIENT_PRIVILEGE = "42501"
 _ACCESS = "GRANT SELECT, INSERT ON entries TO analyst; GRANT SELECT ON ledger_format TO analyst"
 
-#: For one transaction: how long it waits, and that its commit is on disk. A server that promises
-#: more than that is left alone.
-_PROMISE = text(
+#: For one transaction: how long it waits, that its commit is on disk, and then the lock. A server
+#: that promises more than that is left alone. What follows reads what the lock waited for.
+_PROMISE_AND_LOCK = text(
     f"SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), "
     "CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') "
-    "THEN set_config('synchronous_commit', 'on', true) END"
+    "THEN set_config('synchronous_commit', 'on', true) END, "
+    f"pg_advisory_xact_lock({_LOCK})"
 )
 
 
@@ -78,13 +79,12 @@ class PostgreSQLDatabase(Database):
     def writing(self) -> Iterator[Connection]:
         """Wait for the turn, and only then begin to read."""
         with self._in_plain_words(), self._engine.begin() as connection:
-            connection.execute(_PROMISE)
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+            connection.execute(_PROMISE_AND_LOCK)
             yield connection
 
     def user(self, connection: Connection) -> str:
         """The role that connected."""
-        return str(connection.execute(text("SELECT session_user")).scalar_one())
+        return str(connection.info["user"])
 
     @property
     def _engine(self) -> Engine:
@@ -119,10 +119,12 @@ def _engine(url: URL, process: int) -> Engine:
     engine = create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED")
 
     @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _record: Any) -> None:
+    def prepare(connection: Any, record: Any) -> None:
         """Entries that a policy hides would be missing in sums: let it be an error."""
         with connection.cursor() as cursor:
             cursor.execute("SET row_security = off")
+            cursor.execute("SELECT session_user")
+            record.info["user"] = cursor.fetchone()[0]
         connection.commit()
 
     atexit.register(_close, engine, process)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -79,10 +79,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "up": _remembered(show_up),
-        "down": _remembered(show_down),
-        "delta_up": _remembered(show_delta_up),
-        "delta_down": _remembered(show_delta_down),
+        "up": show_up,
+        "down": show_down,
+        "delta_up": show_delta_up,
+        "delta_down": show_delta_down,
         "percent_up": percent_up,
         "plain_percent": plain_percent,
         "rates": rates,
@@ -96,16 +96,6 @@ def _environment() -> Environment:
         "moment": moment,
     }
     return environment
-
-
-def _remembered(show: Callable[[Fraction], str]) -> Callable[[Fraction], str]:
-    """The same, faster for amounts that come again. A fraction itself is slow to hash."""
-
-    @lru_cache(maxsize=4096)
-    def shown(numerator: int, denominator: int) -> str:
-        return show(Fraction(numerator, denominator))
-
-    return lambda amount: shown(amount.numerator, amount.denominator)
 
 
 def _reference(found: re.Match[str]) -> str:

@@ -173,6 +173,8 @@ def _table(header: Row, rows: Sequence[Row], width: int) -> Iterator[str]:
 
 def _wrap(text: str, width: int) -> list[str]:
     """Lines of at most this width, where each wide letter takes two columns."""
+    if len(text) <= width and text.isascii():
+        return [text]
     indent = text[: len(text) - len(text.lstrip())]
     wide = cell_len(text) > len(text)
     return textwrap.wrap(text, width // 2 if wide else width, subsequent_indent=indent) or [""]
