@@ -7,7 +7,21 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Select, and_, bindparam, func, insert, or_, select
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Executable,
+    ScalarSelect,
+    Select,
+    and_,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    union_all,
+)
 
 from accountant.audit import unsound
 from accountant.books import Book, RuleError, read_balance, read_document
@@ -22,39 +36,56 @@ _BATCH = 1000  # entries fetched at a time when all are read
 
 _E = ENTRIES.c
 _KEY: BindParameter[str] = bindparam("key")
-#: KEY itself, and KEY#2 and so on: in byte order '$' follows '#'.
-_UNDER_KEY = or_(
-    _E.release_key == _KEY,
-    and_(_E.release_key >= bindparam("numbered"), _E.release_key < bindparam("beyond")),
+#: KEY itself, and KEY#2 and so on: in byte order '$' follows '#'. A range, which an index finds.
+_UNDER_KEY = and_(
+    _E.release_key >= _KEY,
+    _E.release_key < bindparam("beyond"),
+    or_(_E.release_key == _KEY, _E.release_key >= bindparam("numbered")),
 )
+_IS_OWN = _E.data_set == bindparam("data_set")
 _ALL = select(ENTRIES).order_by(_E.sequence)
-_OWN = _ALL.where(_E.data_set == bindparam("data_set"))
+_OWN = _ALL.where(_IS_OWN)
 #: Sorted by an expression, so that the database looks these up by kind and key, and does not walk
 #: through all entries of the data set because they are in order already.
 _SORTED = _E.sequence + 0
-_LOOKED_UP = _OWN.order_by(None).order_by(_SORTED)
-_TERMS = _LOOKED_UP.where(_E.kind.in_(("grant", "table")))
-_ATTEMPTS = _LOOKED_UP.where(
-    _E.kind.in_(("charge", "started", "release", "void")),
-    or_(
-        _E.release_key == _KEY,
-        _E.release_key == bindparam("asked"),
-        _E.release_key == bindparam("newest"),
-    ),
-)
 
 
-def _newest(query: Select[Any]) -> Select[Any]:
-    return query.order_by(None).order_by(_E.sequence.desc()).limit(1)
+def _newest(query: Select[Any], order: ColumnElement[Any] = _E.sequence) -> Select[Any]:
+    return query.order_by(None).order_by(order.desc()).limit(1)
+
+
+def _within(query: Select[Any]) -> ScalarSelect[Any]:
+    """A query as a value in another one, about the same table but not about the same row."""
+    return query.correlate(None).scalar_subquery()
 
 
 _INSERT = insert(ENTRIES).execution_options(preserve_rowcount=True)
+_HIGHEST = select(func.max(_E.sequence))
 _LAST = _newest(_ALL)
-_OWN_LAST = _newest(_OWN)
 _LAST_ABOUT = _newest(_OWN.where(_E.allocation == bindparam("allocation")))
-_UNDER = _OWN.where(_UNDER_KEY).order_by(None).order_by(_SORTED.desc()).limit(1)
-_LAST_CHARGE = _UNDER.where(_E.kind == "charge")
-_LAST_RELEASE = _UNDER.where(_E.kind == "release")
+_LAST_RELEASE = _newest(_OWN.where(_UNDER_KEY, _E.kind == "release"), _SORTED)
+#: The terms of a data set, its last entry, and the last of all, some of them twice.
+_OPENING = union_all(
+    select(ENTRIES).where(_IS_OWN, _E.kind.in_(("grant", "table"))),
+    select(ENTRIES).where(_E.sequence == _within(_HIGHEST.where(_IS_OWN))),
+    select(ENTRIES).where(_E.sequence == _within(_HIGHEST)),
+)
+_NEWEST_KEY = _newest(
+    select(_E.release_key).where(_IS_OWN, _UNDER_KEY, _E.kind == "charge"), _SORTED
+)
+#: All about the first attempt under a key, the newest, and the one of the very key asked for.
+_ATTEMPTS = (
+    _OWN.order_by(None)
+    .order_by(_SORTED)
+    .where(
+        _E.kind.in_(("charge", "started", "release", "void")),
+        or_(
+            _E.release_key == _KEY,
+            _E.release_key == bindparam("asked"),
+            _E.release_key == _within(_NEWEST_KEY),
+        ),
+    )
+)
 
 
 class Records:
@@ -65,6 +96,7 @@ class Records:
         self._database = database
         self._books: dict[str, Book] = {}
         self._learned: set[tuple[str, str]] = set()
+        self._tail: Entry | None = None  # the last of the ledger, once a book is open
 
     def user(self) -> str:
         """Who is at work: the role that connected, or else the user of this machine."""
@@ -85,7 +117,7 @@ class Records:
 
     def highest(self) -> int | None:
         """The last sequence number."""
-        found: int | None = self._connection.execute(select(func.max(_E.sequence))).scalar()
+        found: int | None = self._connection.execute(_HIGHEST).scalar()
         return found
 
     def data_sets(self) -> tuple[str, ...]:
@@ -134,37 +166,33 @@ class Records:
             return None if found is None else (found, read_document(found))
 
     def _open(self, data_set: str) -> Book:
-        book, last = Book(data_set), self._last_of(data_set)
-        if last is None:
+        found = {entry.sequence: entry for entry in self._many(_OPENING, data_set=data_set)}
+        entries = [found[sequence] for sequence in sorted(found)]
+        self._tail = entries[-1] if entries else None
+        book, own = Book(data_set), [entry for entry in entries if entry.data_set == data_set]
+        if not own:
             return book
+        last = own[-1]
         if last.balance is None:  # of format 1: only adding everything up tells where it stands
             for entry in self._many(_OWN, data_set=data_set):
                 book.add(entry)
             return book
         with self._readable():
-            for entry in self._many(_TERMS, data_set=data_set):
-                book.recall(entry)
+            for entry in own:
+                if entry.kind in ("grant", "table"):
+                    book.recall(entry)
             book.resume(read_balance(last.balance), last.allocation)
         return book
 
-    def _last_of(self, data_set: str) -> Entry | None:
-        return self._one(_OWN_LAST, data_set=data_set)
-
     def _attempts(self, data_set: str, release_key: str) -> Iterable[Entry]:
-        """All about the first attempt under a key, the newest, and the one of this very key."""
-        key = release_key.partition("#")[0]
-        newest = self._one(_LAST_CHARGE, data_set=data_set, **_under(key))
-        if newest is None:
-            return ()
-        return self._many(
-            _ATTEMPTS, data_set=data_set, key=key, asked=release_key, newest=newest.release_key
-        )
+        under = _under(release_key.partition("#")[0])
+        return self._many(_ATTEMPTS, data_set=data_set, asked=release_key, **under)
 
-    def _one(self, query: Select[Any], **parameters: str | None) -> Entry | None:
+    def _one(self, query: Executable, **parameters: str | None) -> Entry | None:
         row = self._connection.execute(query, parameters).first()
         return None if row is None else self._sound(Entry.of(row._mapping))
 
-    def _many(self, query: Select[Any], **parameters: str | None) -> Iterable[Entry]:
+    def _many(self, query: Executable, **parameters: str | None) -> list[Entry]:
         rows = self._connection.execute(query, parameters).all()
         return [self._sound(Entry.of(row._mapping)) for row in rows]
 
@@ -190,12 +218,6 @@ class Transaction(Records):
     def __init__(self, connection: Connection, database: Database) -> None:
         super().__init__(connection, database)
         self.failed = False
-        self._tail = self.last()
-
-    def _last_of(self, data_set: str) -> Entry | None:
-        """Often it is the last of all, which is known."""
-        tail = self._tail
-        return tail if tail and tail.data_set == data_set else super()._last_of(data_set)
 
     def append(
         self,

@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from shutil import copyfile
+from typing import Any
 
 import pytest
 
 from accountant import Accountant, Charge, Ledger, LedgerUnreadable, OutOfOrder
 from accountant.databases import sqlite as storage
 from accountant.entries import Rejection, Started
+from accountant.keys import Authorization
 
 from ...users import as_somebody
 
@@ -277,3 +279,35 @@ def test_each_commit_is_durable_and_leaves_no_journal(keeper: Accountant, path: 
         ]
     assert modes == [3, "delete"]  # 3 is EXTRA
     assert [path.name] == [file.name for file in path.parent.iterdir()]
+
+
+def test_the_work_of_a_charge_does_not_grow_with_the_ledger(
+    keeper: Accountant, path: Path, charge: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, connect = [0], sqlite3.connect
+
+    def counted(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        def count() -> None:
+            steps[0] += 1
+
+        connection = connect(*arguments, **options)
+        connection.set_progress_handler(count, 1)
+        return connection
+
+    def work(name: str) -> int:
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite3, "connect", counted)
+            steps[0] = 0
+            authorization = keeper.authorize(charge(name, "1e-6", "1e-12"), rows=3, columns=["a"])
+            assert isinstance(authorization, Authorization)
+            keeper.start(authorization)
+            keeper.stored(name, authorization.charge.plan_hash)
+        return steps[0]
+
+    work("first")
+    short = work("in a short ledger")
+    for number in range(200):
+        keeper.authorize(charge(f"key {number}", "1e-6", "1e-12"), rows=3, columns=["a"])
+    long = work("in a long ledger")
+    assert short > 100
+    assert long < short * 1.2
