@@ -30,6 +30,8 @@ def parse_amount(value: object, name: str = "amount") -> Fraction:
 
     Raises InvalidAmount for anything else, floats included: the float 0.1 is not one tenth.
     """
+    if type(value) is str:
+        return _read(value, name)
     if type(value) is Fraction and 0 <= value.numerator < _BOUND > value.denominator:
         return value  # the usual case, and twenty times as fast
     if isinstance(value, float):
@@ -38,12 +40,9 @@ def parse_amount(value: object, name: str = "amount") -> Fraction:
         raise InvalidAmount(
             f"{name} must be text or an integer; got {_quoted(value)}. {_EXAMPLES}."
         )
-    fraction = Fraction(value) if isinstance(value, int | Fraction) else _read(str(value), name)
-    if fraction < 0:
-        raise InvalidAmount(_not_negative(name, value))
-    if fraction.numerator >= _BOUND or fraction.denominator >= _BOUND:
-        raise InvalidAmount(_too_long(name, value))
-    return fraction
+    if isinstance(value, Decimal | str):
+        return _read(str(value), name)
+    return _within_bounds(Fraction(value), value, name)
 
 
 def _remembered(show: Callable[[Fraction], str]) -> Callable[[Fraction], str]:
@@ -149,12 +148,20 @@ def _read(text: str, name: str) -> Fraction:
         exponent = match[1] or "0"
         if len(exponent) > 5 or abs(int(exponent)) > _MAX_DIGITS:
             raise InvalidAmount(_too_long(name, text))
-        return Fraction(text)
+        return _within_bounds(Fraction(text), text, name)
     if _RATIO.fullmatch(text) and text.rpartition("/")[2].strip("0"):
-        return Fraction(text)
+        return _within_bounds(Fraction(text), text, name)
     if text.startswith("-") and (_DECIMAL.fullmatch(text[1:]) or _RATIO.fullmatch(text[1:])):
         raise InvalidAmount(_not_negative(name, text))
     raise InvalidAmount(f"{name} must be a finite number; got {_quoted(text)}. {_EXAMPLES}.")
+
+
+def _within_bounds(fraction: Fraction, value: object, name: str) -> Fraction:
+    if fraction < 0:
+        raise InvalidAmount(_not_negative(name, value))
+    if fraction.numerator >= _BOUND or fraction.denominator >= _BOUND:
+        raise InvalidAmount(_too_long(name, value))
+    return fraction
 
 
 def _decimal_places(denominator: int) -> int | None:
