@@ -13,6 +13,7 @@ from accountant.amounts import (
     to_text,
 )
 from accountant.audit import Problem, verify
+from accountant.charges import Charge
 from accountant.composition import BudgetExceeded, total
 from accountant.entries import Entry
 from accountant.errors import (
@@ -31,7 +32,7 @@ from accountant.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from accountant.keys import Authorization, StoredRelease
 from accountant.ledger import Ledger
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
-from accountant.specs import Budget, Charge, PrivacyUnit, Split, Stage, StageWeight, TableFacts
+from accountant.specs import Budget, PrivacyUnit, Split, Stage, StageWeight, TableFacts
 from accountant.statements import Statement
 
 __all__ = [

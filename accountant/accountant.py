@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from accountant import grants
 from accountant.balances import Balance, Pool
 from accountant.books import Book
+from accountant.charges import Charge
 from accountant.composition import BudgetExceeded, require_fit, require_spendable
 from accountant.entries import Allocation, Entry, Grant, Refusal, Rejection, Started, Void
 from accountant.errors import (
@@ -24,7 +25,7 @@ from accountant.errors import (
 from accountant.facts import LONGEST_WORDS, check_name, check_reason, in_one_line, one_line
 from accountant.keys import Authorization, StoredRelease, check_key, check_plan
 from accountant.ledger import Ledger, Records, Transaction
-from accountant.specs import Budget, Charge, PrivacyUnit, Split, TableFacts
+from accountant.specs import Budget, PrivacyUnit, Split, TableFacts
 from accountant.statements import Statement, read_statements
 
 

@@ -17,6 +17,7 @@ from accountant.errors import InvalidAmount
 
 _MAX_DIGITS = 1000  # of a numerator and of a denominator
 _BOUND = 10**_MAX_DIGITS
+_TEN = Fraction(10)
 _SHORT = 20  # a decimal expansion with more digits is written p/q
 _SHOWN = 6  # significant digits of an amount rounded for people
 
@@ -118,6 +119,22 @@ def root_above(amount: Fraction) -> Fraction:
     root = math.isqrt(scaled)
     exact = Fraction(root, 1 << 256)
     return exact if exact * exact == amount else Fraction(root + 1, 1 << 256)
+
+
+def root_below(amount: Fraction) -> Fraction:
+    """The square root, exact where it is rational and rounded down in bit 256 where not."""
+    above = root_above(amount)
+    return above if above * above == amount else above - Fraction(1, 1 << 256)
+
+
+def in_short(amount: Fraction, *, up: bool) -> Fraction:
+    """An amount with at most 40 significant digits and 300 decimal places, rounded as told."""
+    if amount == 0:
+        return amount
+    size = len(str(amount.numerator)) - len(str(amount.denominator))
+    unit = _TEN ** max(size - 40, -300)
+    parts = amount / unit
+    return Fraction(math.ceil(parts) if up else math.floor(parts)) * unit
 
 
 def _validate(value: object, info: ValidationInfo) -> Fraction:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Literal, cast
 
 from accountant.balances import EMPTY, Balance, Pool
+from accountant.charges import Charge
 from accountant.composition import NOTHING, require_spendable, shortfall
 from accountant.entries import (
     KINDS,
@@ -28,7 +29,7 @@ from accountant.entries import (
 )
 from accountant.errors import InvalidAmount, InvalidValue
 from accountant.facts import AnyFact, Fact, check_name
-from accountant.specs import Budget, Charge, TableFacts
+from accountant.specs import Budget, TableFacts
 
 State = Literal["charged", "started", "released", "voided"]
 

@@ -7,12 +7,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
-from accountant.errors import InvalidValue
+from pydantic import Field, model_validator
+
+from accountant.amounts import Amount, to_text
+from accountant.charges import Charge
+from accountant.errors import InvalidAmount, InvalidValue
 from accountant.facts import Fact, Name, Reason, Words
-from accountant.specs import Budget, Charge, PrivacyUnit, TableFacts
+from accountant.rules import GaussianRule, SumRule
+from accountant.specs import AnyBudget, Budget, PrivacyUnit, TableFacts
 
 GENESIS = "0" * 64  # stands for the hash before the first entry
 _LEFT_OUT_IF_NULL = ("allocation", "balance")  # of what is hashed: format 1 had neither
@@ -22,16 +28,39 @@ class Grant(Fact):
     """What may be spent on a data set, for whom, and on which table if that is known already."""
 
     budget: Budget
+    rule: Annotated[Literal["sum", "gaussian"], Field(exclude_if=lambda given: given == "sum")] = (
+        "sum"
+    )
+    """How charges add up; never changed, and left out while it is the sum."""
+    set_aside: Annotated[Amount, Field(exclude_if=lambda given: given == 0)] = Fraction(0)
+    """Of delta, for (epsilon, delta) losses under the rule `gaussian`; never changed."""
     unit: PrivacyUnit
     table: TableFacts | None
     actor: Words
     purpose: Words
 
+    @property
+    def counting(self) -> SumRule | GaussianRule:
+        """The rule by which charges add up."""
+        if self.rule == "sum":
+            return SumRule()
+        return GaussianRule(budget=self.budget, set_aside=self.set_aside)
+
+    @model_validator(mode="after")
+    def _room_for_charges(self) -> Self:
+        if self.rule == "sum" and self.set_aside:
+            raise InvalidAmount(
+                f"set_aside must be 0 under the rule sum, where all deltas add; got "
+                f"{to_text(self.set_aside)}. Leave it out."
+            )
+        self.counting.capacity(self.budget)
+        return self
+
 
 class Allocation(Fact):
     """A part of the free pool that is set aside for one analyst or project."""
 
-    budget: Budget
+    budget: AnyBudget
     actor: Words
     purpose: Words
 
@@ -39,7 +68,7 @@ class Allocation(Fact):
 class Raise(Fact):
     """From here on a grant, or an allocation, has this larger budget."""
 
-    budget: Budget
+    budget: AnyBudget
     actor: Words
     reason: Reason
 
@@ -62,11 +91,11 @@ class Refusal(Fact):
     plan_hash: Name
     actor: Words
     purpose: Words
-    asked: Budget
-    granted: Budget
-    spent: Budget
-    remaining: Budget
-    shortfall: Budget
+    asked: AnyBudget
+    granted: AnyBudget
+    spent: AnyBudget
+    remaining: AnyBudget
+    shortfall: AnyBudget
 
 
 class Rejection(Fact):

@@ -20,6 +20,7 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Any
 
+from accountant.amounts import float_above, root_above
 from accountant.errors import InvalidAmount
 
 Number = Fraction | int | float
@@ -45,6 +46,35 @@ def gaussian_mu(epsilon: Number, delta: Number, leak: Number = 0) -> float:
 def gaussian_epsilon(mu: Number, delta: Number, leak: Number = 0) -> float:
     """The smallest float epsilon at which mu-GDP, up to `leak`, has this delta; inf if none."""
     return _gaussian_epsilon(_exact_mu(mu), _exact_delta(delta), _exact(leak, "leak"))
+
+
+@lru_cache(maxsize=1024)
+def lifted_mu(epsilon: Number) -> float:
+    """The smallest float mu, above 1e-38, for which mu-GDP promises no more than epsilon-DP.
+
+    The worst pair of laws for epsilon is randomised response: the mu at which its kink, both
+    errors 1 / (1 + e^epsilon), lies on the trade-off function of mu-GDP: Phi(-mu/2) at the kink.
+    Elsewhere it lies above, as the chords of a convex function do (Dong, Roth and Su 2022).
+    """
+    exact = _exact(epsilon, "epsilon")
+    if exact > _LARGEST_EPSILON:  # as Phi(-x) <= e^(-x^2 / 2) / 2
+        return float_above(root_above(8 * exact))
+
+    def falls_short(mu: float) -> bool:
+        mp = _context(Fraction(mu) or _SMALLEST_MU, exact)
+        error = _normal(mp, -_real(mp, Fraction(mu)) / 2)
+        return bool(error * (1 + mp.exp(_real(mp, exact))) * (1 + mp.mpf(10) ** -40) > 1)
+
+    def roughly(mu: float) -> bool:
+        small, x = float(exact), mu / math.sqrt(8)
+        if small < 1:
+            return math.erf(x) < math.tanh(small / 2)
+        return math.erfc(x) > 2 / (1 + math.exp(min(small, 700.0)))
+
+    if exact == 0:
+        return 0.0
+    with _LOCK:
+        return math.nextafter(_last_float(falls_short, roughly), math.inf)
 
 
 def _gaussian_delta(mu: Fraction, epsilon: Fraction) -> float:

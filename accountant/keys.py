@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from accountant.books import Book
+from accountant.charges import Charge
 from accountant.errors import InvalidValue, KeyConflict
 from accountant.facts import check_name
-from accountant.specs import Charge
 
 LONGEST_KEY = 190  # so that the numbers of repeated releases fit behind it
 

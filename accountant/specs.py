@@ -5,11 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from accountant.amounts import (
     Amount,
     parse_amount,
+    root_above,
+    root_below,
     show_delta_down,
     show_delta_up,
     show_down,
@@ -17,7 +19,7 @@ from accountant.amounts import (
     to_text,
 )
 from accountant.errors import InvalidAmount, InvalidValue
-from accountant.facts import Count, Fact, Name, Words
+from accountant.facts import Count, Fact, Name
 from accountant.losses import Loss, check_delta
 
 
@@ -32,7 +34,42 @@ class PrivacyUnit(Fact):
         return f"one person, at most {self.rows_per_person} {rows} ({self.relation})"
 
 
-class Budget(Fact):
+class _Pair(Fact):
+    """Two exact amounts that add, and fit, coordinate by coordinate."""
+
+    @classmethod
+    def of(cls, first: object, delta: object) -> Self:
+        """The pair of two exact amounts. Raises InvalidAmount itself, not a ValidationError."""
+        raise NotImplementedError
+
+    @property
+    def coordinates(self) -> tuple[Fraction, Fraction]:
+        """Both amounts."""
+        raise NotImplementedError
+
+    def __add__(self, other: _Pair) -> Self:
+        return self.of(*(one + more for one, more in self._beside(other)))
+
+    def __sub__(self, other: _Pair) -> Self:
+        return self.of(*(one - less for one, less in self._beside(other)))
+
+    def beyond(self, other: _Pair) -> Self:
+        """By how much this passes the other, in each coordinate; zero where it fits."""
+        return self.of(*(max(one - most, 0) for one, most in self._beside(other)))
+
+    def fits_within(self, other: _Pair) -> bool:
+        """Whether both coordinates are at most the other's."""
+        return all(one <= most for one, most in self._beside(other))
+
+    def _beside(self, other: _Pair) -> list[tuple[Fraction, Fraction]]:
+        if type(other) is not type(self):
+            raise InvalidAmount(
+                f"budgets must be counted by one rule; got {self} and {other}. Use the grant's."
+            )
+        return list(zip(self.coordinates, other.coordinates, strict=True))
+
+
+class Budget(_Pair):
     """An exact pair (epsilon, delta)."""
 
     epsilon: Amount
@@ -41,22 +78,17 @@ class Budget(Fact):
     _delta_below_one = field_validator("delta")(check_delta)
 
     @classmethod
-    def of(cls, epsilon: object, delta: object) -> Budget:
+    def of(cls, epsilon: object, delta: object) -> Self:
         """The budget of two exact amounts. Raises InvalidAmount itself, not a ValidationError."""
         return cls(
             epsilon=parse_amount(epsilon, "epsilon"),
             delta=check_delta(parse_amount(delta, "delta")),
         )
 
-    def __add__(self, other: Budget) -> Budget:
-        return Budget.of(self.epsilon + other.epsilon, self.delta + other.delta)
-
-    def __sub__(self, other: Budget) -> Budget:
-        return Budget.of(self.epsilon - other.epsilon, self.delta - other.delta)
-
-    def fits_within(self, other: Budget) -> bool:
-        """Whether both coordinates are at most the other's."""
-        return self.epsilon <= other.epsilon and self.delta <= other.delta
+    @property
+    def coordinates(self) -> tuple[Fraction, Fraction]:
+        """Both amounts."""
+        return self.epsilon, self.delta
 
     def show_up(self) -> str:
         """In words, rounded up: for what is asked or spent."""
@@ -68,6 +100,51 @@ class Budget(Fact):
 
     def __str__(self) -> str:
         return f"epsilon {to_text(self.epsilon)} and delta {to_text(self.delta)}"
+
+
+class GaussianBudget(_Pair):
+    """An exact pair (mu squared, delta): what is counted under the rule `gaussian`."""
+
+    mu_squared: Amount
+    delta: Amount
+    """Set aside for losses and rounding that no mu covers."""
+
+    @classmethod
+    def of(cls, mu_squared: object, delta: object) -> Self:
+        """The pair of two exact amounts. Raises InvalidAmount itself, not a ValidationError."""
+        return cls(
+            mu_squared=parse_amount(mu_squared, "mu_squared"), delta=parse_amount(delta, "delta")
+        )
+
+    @property
+    def coordinates(self) -> tuple[Fraction, Fraction]:
+        """Both amounts."""
+        return self.mu_squared, self.delta
+
+    @property
+    def mu_above(self) -> Fraction:
+        """The mu, rounded up in bit 256."""
+        return root_above(self.mu_squared)
+
+    @property
+    def mu_below(self) -> Fraction:
+        """The mu, rounded down in bit 256."""
+        return root_below(self.mu_squared)
+
+    def show_up(self) -> str:
+        """In words, rounded up: for what is asked or spent."""
+        return f"mu {show_up(self.mu_above)} and delta {show_delta_up(self.delta)} aside"
+
+    def show_down(self) -> str:
+        """In words, rounded down: for what is granted or remains."""
+        return f"mu {show_down(self.mu_below)} and delta {show_delta_down(self.delta)} aside"
+
+    def __str__(self) -> str:
+        return f"mu squared {to_text(self.mu_squared)} and delta {to_text(self.delta)} aside"
+
+
+AnyBudget = Budget | GaussianBudget
+"""What a pool holds: one or the other, by the rule of its grant."""
 
 
 class TableFacts(Fact):
@@ -145,26 +222,3 @@ class Stage(Fact):
     name: Name
     budget: Budget
     losses: tuple[Loss, ...]
-
-
-class Charge(Fact):
-    """What one plan asks for, protecting whom. Its stages may not ask for more than the whole."""
-
-    release_key: Name
-    plan_hash: Name
-    unit: PrivacyUnit
-    budget: Budget
-    stages: tuple[Stage, ...]
-    actor: Words = ""
-    purpose: Words = ""
-
-    @model_validator(mode="after")
-    def _stages_within(self) -> Self:
-        epsilon = sum((stage.budget.epsilon for stage in self.stages), Fraction(0))
-        delta = sum((stage.budget.delta for stage in self.stages), Fraction(0))
-        if epsilon > self.budget.epsilon or delta > self.budget.delta:
-            raise InvalidAmount(
-                f"stages must sum to at most the charge, {self.budget.show_down()}; got epsilon "
-                f"{show_up(epsilon)} and delta {show_delta_up(delta)}. Split the charge exactly."
-            )
-        return self

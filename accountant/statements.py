@@ -11,12 +11,13 @@ from accountant.amounts import show_delta_up, show_up
 from accountant.audit import Audit, require_sound
 from accountant.balances import Pool
 from accountant.books import Book, State, read_body
+from accountant.charges import Charge
 from accountant.entries import Allocation, Entry, Grant, Raise, Refusal, Rejection, Void
 from accountant.facts import Fact
 from accountant.laws import composed_epsilon
 from accountant.losses import Loss
 from accountant.risk import Risk, risk_of_budget, risk_of_losses
-from accountant.specs import Budget, Charge, PrivacyUnit, Stage, TableFacts
+from accountant.specs import Budget, PrivacyUnit, Stage, TableFacts
 
 PUBLIC = (
     "Public, so not protected: the number of rows, the names and types of the columns, "

@@ -4,9 +4,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from accountant.charges import Charge
 from accountant.errors import InvalidAmount
 from accountant.losses import GaussianLoss, PureLoss
-from accountant.specs import Budget, Charge, PrivacyUnit, Split, Stage, StageWeight, TableFacts
+from accountant.specs import Budget, PrivacyUnit, Split, Stage, StageWeight, TableFacts
 
 ONE = Budget.of("1", "1e-6")
 STAGES = Split(

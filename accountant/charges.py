@@ -1,0 +1,40 @@
+"""What one plan asks for, protecting whom, and by which rule its stages fit in it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from accountant.errors import InvalidAmount
+from accountant.facts import Fact, Name, Words
+from accountant.rules import CommittedRule, SumRule
+from accountant.specs import Budget, PrivacyUnit, Stage
+
+Composition = Literal["sum", "committed"]
+"""How the stages of one plan compose: see `rules`."""
+
+
+class Charge(Fact):
+    """What one plan asks for, protecting whom. Its stages may not ask for more than the whole."""
+
+    release_key: Name
+    plan_hash: Name
+    unit: PrivacyUnit
+    budget: Budget
+    composition: Annotated[Composition, Field(exclude_if=lambda given: given == "sum")] = "sum"
+    """Left out of the ledger while it is the sum."""
+    stages: tuple[Stage, ...]
+    actor: Words = ""
+    purpose: Words = ""
+
+    @model_validator(mode="after")
+    def _stages_within(self) -> Self:
+        rule = SumRule() if self.composition == "sum" else CommittedRule(delta=self.budget.delta)
+        together = rule.cost(self.stages)
+        if not together.fits_within(self.budget):
+            raise InvalidAmount(
+                f"stages must come to at most the charge, {self.budget.show_down()}; got "
+                f"{together.show_up()} by the rule {rule.kind}. Split the charge exactly."
+            )
+        return self

@@ -1,0 +1,164 @@
+"""How losses compose: what stages cost together, and what a grant can hold.
+
+- `sum`: epsilons and deltas add. Valid even if each release, and its cost, was chosen after the
+  answers of those before (Dwork and Roth 2014, theorem 3.16; Rogers and others 2016).
+- `gaussian`: every loss is read as a Gaussian one, and mu squared adds. A grant (epsilon, delta)
+  fixes for ever what is set aside for (epsilon, delta) losses, and with the rest of its delta the
+  mu that may be spent. Valid for choices after the answers, costs included: a filter has the
+  parameters of fixed losses in Gaussian differential privacy (Smith and Thakurta 2022, Fully
+  Adaptive Composition for Gaussian Differential Privacy), and what is set aside bounds, on every
+  path, the probability that another loss tells more.
+- `committed`: within one plan, whose losses were all fixed before it ran: see `laws`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from accountant.amounts import Amount, float_above, float_below, in_short
+from accountant.errors import InvalidAmount
+from accountant.facts import Fact
+from accountant.gaussian import gaussian_mu, lifted_mu
+from accountant.laws import composed_epsilon
+from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
+from accountant.specs import Budget, GaussianBudget, Stage
+
+NOTHING = Budget.of(0, 0)
+NO_MU = GaussianBudget.of(0, 0)
+
+_FOR_ROUNDING = Fraction(1, 2**20)  # of a grant's delta: for Gaussian noise that is integers
+_LARGEST_EPSILON = 100  # of a Gaussian grant
+_EXP_ERROR = 1 + Fraction(1, 2**50)  # more than a float exponential is off
+
+
+class SumRule(Fact):
+    """Epsilons add and deltas add, as the stages state them."""
+
+    kind: Literal["sum"] = "sum"
+
+    def cost(self, stages: Iterable[Stage]) -> Budget:
+        """The sum of the stages' budgets."""
+        return sum((stage.budget for stage in stages), start=NOTHING)
+
+    def capacity(self, budget: Budget) -> Budget:
+        """What a grant of this budget holds: the budget."""
+        return budget
+
+
+class CommittedRule(Fact):
+    """All losses, fixed before, composed at this delta."""
+
+    kind: Literal["committed"] = "committed"
+    delta: Amount
+
+    def cost(self, stages: Iterable[Stage]) -> Budget:
+        """(epsilon, delta) of all losses together, rounded up."""
+        losses = stated_losses(stages)
+        if not losses:
+            return NOTHING
+        epsilon = composed_epsilon(losses, self.delta)
+        if math.isinf(epsilon):
+            raise InvalidAmount(
+                f"losses must keep delta {self.delta}; got some that no epsilon covers. "
+                "Give the plan more delta."
+            )
+        return Budget.of(Fraction(epsilon), self.delta)
+
+    def capacity(self, budget: Budget) -> Budget:
+        """What a plan of this budget holds: the budget."""
+        return budget
+
+
+class GaussianRule(Fact):
+    """Mu squared adds, and so does what falls to the delta set aside."""
+
+    kind: Literal["gaussian"] = "gaussian"
+    budget: Budget
+    """Of the grant, when it was given."""
+    set_aside: Amount
+    """Of its delta, for (epsilon, delta) losses; never changed."""
+
+    @property
+    def aside(self) -> Fraction:
+        """What is set aside, and a little for the rounding of Gaussian noise."""
+        return in_short(self.set_aside + self.budget.delta * _FOR_ROUNDING, up=False)
+
+    def cost(self, stages: Iterable[Stage]) -> GaussianBudget:
+        """What the losses of the stages cost, rounded up."""
+        mu_squared = delta = Fraction(0)
+        for loss in stated_losses(stages):
+            match loss:
+                case GaussianLoss():
+                    mu_squared += loss.count * loss.mu**2
+                    delta += loss.count * loss.leak * _odds(self.budget.epsilon)
+                case PureLoss():
+                    mu_squared += loss.count * Fraction(lifted_mu(loss.epsilon)) ** 2
+                case ApproximateLoss():
+                    mu_squared += loss.count * Fraction(lifted_mu(loss.epsilon)) ** 2
+                    delta += loss.count * loss.delta
+        return GaussianBudget.of(in_short(mu_squared, up=True), in_short(delta, up=True))
+
+    def capacity(self, budget: Budget) -> GaussianBudget:
+        """What the grant holds, or would hold when raised to this budget.
+
+        What falls to the delta aside was weighed with the first epsilon: a larger one weighs more.
+
+        Raises:
+            InvalidAmount: nothing is left for a mu, or the epsilon is above 100.
+        """
+        if budget.epsilon > _LARGEST_EPSILON:
+            raise InvalidAmount(
+                f"epsilon must be at most {_LARGEST_EPSILON} under the rule gaussian; got "
+                f"{budget.epsilon}. Grant less."
+            )
+        weighed = self.aside
+        if budget.epsilon > self.budget.epsilon:
+            weighed *= _odds(budget.epsilon) / (1 + _least_odds(self.budget.epsilon))
+        if weighed >= budget.delta:
+            raise InvalidAmount(
+                f"set_aside must leave some of delta {budget.delta} for a mu; got "
+                f"{self.set_aside}. Set less aside."
+            )
+        mu = gaussian_mu(budget.epsilon, budget.delta - weighed)
+        return GaussianBudget.of(in_short(Fraction(mu) ** 2, up=False), self.aside)
+
+    def part(self, mu: Fraction, set_aside: Fraction) -> GaussianBudget:
+        """A part of the grant with this mu, this much aside, and its share of the rounding."""
+        whole = self.capacity(self.budget).mu_squared
+        share = min(mu**2 / whole, Fraction(1)) if whole else Fraction(0)
+        rounding = (self.aside - self.set_aside) * share
+        return GaussianBudget.of(in_short(mu**2, up=True), in_short(set_aside + rounding, up=False))
+
+
+Rule = Annotated[SumRule | CommittedRule | GaussianRule, Field(discriminator="kind")]
+"""Any of the three rules, told apart by `kind`."""
+
+
+def stated_losses(stages: Iterable[Stage]) -> tuple[Loss, ...]:
+    """The losses of all stages.
+
+    Raises:
+        InvalidAmount: a stage does not state its own.
+    """
+    listed = tuple(stages)
+    for stage in listed:
+        if not stage.losses:
+            raise InvalidAmount(
+                f"stage {stage.name!r} must state its losses; got none. Use the rule sum."
+            )
+    return tuple(loss for stage in listed for loss in stage.losses)
+
+
+def _odds(epsilon: Fraction) -> Fraction:
+    """1 + e^epsilon, rounded up."""
+    return 1 + Fraction(math.exp(float_above(epsilon))) * _EXP_ERROR
+
+
+def _least_odds(epsilon: Fraction) -> Fraction:
+    """e^epsilon, rounded down."""
+    return Fraction(math.exp(float_below(epsilon))) / _EXP_ERROR
