@@ -128,11 +128,11 @@ def root_below(amount: Fraction) -> Fraction:
 
 
 def in_short(amount: Fraction, *, up: bool) -> Fraction:
-    """An amount with at most 40 significant digits and 300 decimal places, rounded as told."""
+    """An amount with at most 20 significant digits and 300 decimal places, rounded as told."""
     if amount == 0:
         return amount
     size = len(str(amount.numerator)) - len(str(amount.denominator))
-    unit = _TEN ** max(size - 40, -300)
+    unit = _TEN ** max(size - 19, -300)
     parts = amount / unit
     return Fraction(math.ceil(parts) if up else math.floor(parts)) * unit
 
