@@ -22,11 +22,11 @@ from accountant.heads import Head, head_of
 from accountant.ledger import Ledger, upgrade
 from accountant.registry.form import ProductType, Sector, to_yaml
 from accountant.registry.record import record_of
-from accountant.reports.words import NO_GRANT, percent_up
+from accountant.reports.words import COUNTED, NO_GRANT, percent_up
 from accountant.risk import risk_of_budget
 from accountant.scripts import leave, run_script
 from accountant.sources import entries_of, statements_of
-from accountant.specs import Budget, PrivacyUnit
+from accountant.specs import AnyBudget, Budget, GaussianBudget, PrivacyUnit
 from accountant.statements import Statement
 
 app = typer.Typer(
@@ -46,9 +46,19 @@ LedgerOrExport = Annotated[
 DataSet = Annotated[str, typer.Option(help="The name of the data set.")]
 Epsilon = Annotated[str, typer.Option(help='Exact, such as "1" or "0.5".')]
 Delta = Annotated[str, typer.Option(help='Exact, such as "1e-6".')]
+SetAside = Annotated[
+    str, typer.Option(help="Of delta, for (epsilon, delta) losses, under the rule gaussian.")
+]
 Actor = Annotated[str | None, typer.Option(help="Who does it; the user if left out.")]
 Reason = Annotated[str | None, typer.Option(help="Why it is raised, to the budget given here.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class RuleOfGrant(StrEnum):
+    """How charges to a grant add up."""
+
+    SUM = "sum"
+    GAUSSIAN = "gaussian"
 
 
 class ReportForm(StrEnum):
@@ -66,6 +76,8 @@ def grant(
     epsilon: Epsilon,
     delta: Delta,
     rows_per_person: Annotated[int, typer.Option(min=1, help="At most this many rows each.")],
+    rule: Annotated[RuleOfGrant, typer.Option(help="How charges add up.")] = RuleOfGrant.SUM,
+    set_aside: SetAside = "0",
     rows: Annotated[int | None, typer.Option(min=1, help="Rows of the table.")] = None,
     columns: Annotated[str | None, typer.Option(help="Column names: A,B,...")] = None,
     purpose: Annotated[str, typer.Option(help="What the budget is for.")] = "",
@@ -80,18 +92,21 @@ def grant(
         data_set=dataset,
         budget=Budget.of(epsilon, delta),
         unit=_unit(rows_per_person),
+        rule=rule.value,
+        set_aside=set_aside,
         rows=rows,
         columns=names,
         actor=actor,
         purpose=purpose,
         reason=reason,
     )
-    after = keeper.balance().total.granted
-    happened, gain = _happened("Granted to", before, after), risk_of_budget(after).advantage
+    whole, counting = keeper.balance().total.granted, keeper.rule
+    counted = "" if rule is RuleOfGrant.SUM else f", counted as {whole.show_down()}"
+    happened = _happened("Granted to", before, keeper.budget)
     typer.echo(
-        f"{happened} {dataset}: {after}, protecting {keeper.unit}. If all of it is spent, an "
-        "attacker can tell two candidates for a person apart with advantage "
-        f"{percent_up(gain)} at most."
+        f"{happened} {dataset}: {keeper.budget}{counted}, protecting {keeper.unit}. If all of it "
+        "is spent, an attacker can tell two candidates for a person apart with advantage "
+        f"{percent_up(risk_of_budget(whole, counting).advantage)} at most."
     )
 
 
@@ -100,8 +115,10 @@ def allocate(
     ledger: LedgerAddress,
     dataset: DataSet,
     allocation: Annotated[str, typer.Option(help="The analyst or project it is for.")],
-    epsilon: Epsilon,
-    delta: Delta,
+    epsilon: Annotated[str | None, typer.Option(help="Under the rule sum.")] = None,
+    delta: Annotated[str | None, typer.Option(help="Under the rule sum.")] = None,
+    mu: Annotated[str | None, typer.Option(help="Under the rule gaussian.")] = None,
+    set_aside: SetAside = "0",
     purpose: Annotated[str, typer.Option(help="What it is for.")] = "",
     actor: Actor = None,
     reason: Reason = None,
@@ -109,11 +126,16 @@ def allocate(
     """Set a part of the free pool aside under a name, once, or raise it."""
     before = _granted(ledger, dataset, allocation)
     keeper = Accountant(ledger, data_set=dataset).allocate(
-        allocation, Budget.of(epsilon, delta), actor=actor, purpose=purpose, reason=reason
+        allocation,
+        _part(epsilon, delta, mu, set_aside),
+        actor=actor,
+        purpose=purpose,
+        reason=reason,
     )
     free = keeper.balance().free.remaining
     typer.echo(
-        f"{_happened('Allocated to', before, keeper.granted)} {allocation}: {keeper.granted}. "
+        f"{_happened('Allocated to', before, keeper.granted)} {allocation}: "
+        f"{keeper.granted.show_down()}. "
         f"The free pool has {free.show_down()} left."
     )
 
@@ -264,15 +286,18 @@ def export(ledger: LedgerAddress) -> None:
 def assert_balance(
     ledger: LedgerOrExport,
     dataset: DataSet,
-    spent_at_most: Annotated[str, typer.Option(help="The epsilon that must not be passed.")],
+    spent_at_most: Annotated[
+        str, typer.Option(help="The epsilon, or the mu, that must not be passed.")
+    ],
     delta_at_most: Annotated[str | None, typer.Option(help="And the delta.")] = None,
 ) -> None:
     """Say so, with exit status 1, if more was spent; silent otherwise. It verifies first."""
     statement = statements_of(ledger, dataset)[dataset]
-    epsilon = parse_amount(spent_at_most, "spent_at_most")
+    most = parse_amount(spent_at_most, "spent_at_most")
     delta = None if delta_at_most is None else parse_amount(delta_at_most, "delta_at_most")
-    spent = statement.spent
-    passed = [f"epsilon {show_up(epsilon)}"] if spent.epsilon > epsilon else []
+    spent, name = statement.spent, COUNTED[statement.rule.kind][0]
+    first = most**2 if statement.rule.kind == "gaussian" else most
+    passed = [f"{name} {show_up(most)}"] if spent.coordinates[0] > first else []
     if delta is not None and spent.delta > delta:
         passed.append(f"delta {show_delta_up(delta)}")
     if passed:
@@ -294,16 +319,29 @@ def _unit(rows_per_person: int) -> PrivacyUnit:
         return PrivacyUnit(rows_per_person=rows_per_person)
 
 
-def _granted(address: str, data_set: str, allocation: str | None = None) -> Budget | None:
+def _part(epsilon: str | None, delta: str | None, mu: str | None, set_aside: str) -> AnyBudget:
+    """The part of a grant that the options state: epsilon and delta, or mu."""
+    if mu is None and epsilon is not None and delta is not None:
+        return Budget.of(epsilon, delta)
+    if mu is not None and epsilon is None and delta is None:
+        aside = parse_amount(set_aside, "set_aside")
+        return GaussianBudget.of(parse_amount(mu, "mu") ** 2, aside)
+    raise InvalidValue(
+        "budget must be epsilon and delta under the rule sum, or mu under the rule gaussian; got "
+        "others. Give --epsilon and --delta, or --mu."
+    )
+
+
+def _granted(address: str, data_set: str, allocation: str | None = None) -> AnyBudget | None:
     """What was granted until now, in all or to an allocation; None if nothing was."""
     try:
         keeper = Accountant(address, data_set=data_set, allocation=allocation)
     except AccountantError:  # there is no ledger yet, or the command itself will say what is wrong
         return None
-    return keeper.granted if allocation else keeper.balance().total.granted
+    return keeper.granted if allocation else keeper.budget
 
 
-def _happened(first: str, before: Budget | None, after: Budget) -> str:
+def _happened(first: str, before: AnyBudget | None, after: AnyBudget) -> str:
     if before is None:
         return first
     return "Unchanged for" if before == after else "Raised for"

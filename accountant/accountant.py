@@ -6,13 +6,14 @@ import os
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from accountant import grants
+from accountant.amounts import parse_amount
 from accountant.balances import Balance, Pool
 from accountant.books import Book
 from accountant.charges import Charge
-from accountant.composition import BudgetExceeded, require_fit, require_spendable
+from accountant.composition import BudgetExceeded, require_spendable
 from accountant.entries import Allocation, Entry, Grant, Refusal, Rejection, Started, Void
 from accountant.errors import (
     AccountantError,
@@ -25,7 +26,8 @@ from accountant.errors import (
 from accountant.facts import LONGEST_WORDS, check_name, check_reason, in_one_line, one_line
 from accountant.keys import Authorization, StoredRelease, check_key, check_plan
 from accountant.ledger import Ledger, Records, Transaction
-from accountant.specs import Budget, PrivacyUnit, Split, TableFacts
+from accountant.rules import GaussianRule, SumRule
+from accountant.specs import AnyBudget, Budget, PrivacyUnit, Split, TableFacts
 from accountant.statements import Statement, read_statements
 
 
@@ -64,6 +66,8 @@ class Accountant:
         data_set: str,
         budget: Budget,
         unit: PrivacyUnit,
+        rule: Literal["sum", "gaussian"] = "sum",
+        set_aside: object = 0,
         rows: int | None = None,
         columns: Iterable[str] | None = None,
         actor: str | None = None,
@@ -72,8 +76,10 @@ class Accountant:
     ) -> Accountant:
         """Grant a budget once. The same terms again change nothing; others are refused.
 
-        Rows and columns left out are recorded by the first release, before its charge. With a
-        `reason` the grant is raised to this budget: the new whole, not what is added.
+        `rule`: how charges add up, see `rules`; under `gaussian`, `set_aside` is the part of delta
+        that pays for (epsilon, delta) losses. Neither is ever changed. Rows and columns left out
+        are recorded by the first release, before its charge. With a `reason` the grant is raised
+        to this budget: the new whole, not what is added.
         """
         if (rows is None) != (columns is None):
             raise InvalidValue(
@@ -81,7 +87,15 @@ class Accountant:
             )
         table = None if rows is None or columns is None else _table(rows, columns)
         with in_one_line():
-            terms = Grant(budget=budget, unit=unit, table=table, actor=actor or "", purpose=purpose)
+            terms = Grant(
+                budget=budget,
+                rule=rule,
+                set_aside=parse_amount(set_aside, "set_aside"),
+                unit=unit,
+                table=table,
+                actor=actor or "",
+                purpose=purpose,
+            )
         if not isinstance(ledger, Ledger):
             grants.check_terms(data_set, terms)
             ledger = Ledger.create(ledger)
@@ -92,7 +106,7 @@ class Accountant:
     def allocate(
         self,
         allocation: str,
-        budget: Budget,
+        budget: AnyBudget,
         *,
         actor: str | None = None,
         purpose: str = "",
@@ -100,8 +114,9 @@ class Accountant:
     ) -> Accountant:
         """Set a part of the free pool aside, and return the handle that draws on it.
 
-        The same terms again change nothing. With a `reason` the allocation is raised to this
-        budget: the new whole, not what is added.
+        Under the rule `gaussian` the budget is a `GaussianBudget`: a mu squared, and what it has
+        of the delta set aside. The same terms again change nothing. With a `reason` the allocation
+        is raised to this budget: the new whole, not what is added.
 
         Raises:
             BudgetExceeded: the free pool holds less.
@@ -131,7 +146,7 @@ class Accountant:
         return f"Accountant({self.ledger.address!r}, data_set={self.data_set!r}{drawn})"
 
     @property
-    def granted(self) -> Budget:
+    def granted(self) -> AnyBudget:
         """What may be spent from the pool that this handle draws on."""
         return self.pool().granted
 
@@ -142,16 +157,29 @@ class Accountant:
             return self._book(records).terms().unit
 
     @property
+    def budget(self) -> Budget:
+        """What the whole grant promises: epsilon and delta, as raised since."""
+        with self.ledger.reading() as records:
+            book = self._book(records)
+            return book.budget or book.terms().budget
+
+    @property
+    def rule(self) -> SumRule | GaussianRule:
+        """How charges add up."""
+        with self.ledger.reading() as records:
+            return self._book(records).rule
+
+    @property
     def table(self) -> TableFacts | None:
         """The rows and columns on record, if any yet."""
         with self.ledger.reading() as records:
             return self._book(records).table
 
-    def spent(self) -> Budget:
+    def spent(self) -> AnyBudget:
         """The sum of the charges to this handle's pool, without those that were voided."""
         return self.pool().spent
 
-    def remaining(self) -> Budget:
+    def remaining(self) -> AnyBudget:
         """Granted less spent, of this handle's pool."""
         return self.pool().remaining
 
@@ -216,8 +244,7 @@ class Accountant:
                 stored = self._stored(transaction, book, key, charge.plan_hash)
                 if stored and not fresh:
                     return stored
-                pool = book.pool(self.allocation)
-                require_fit(charge.budget, pool.granted, pool.spent, self.allocation)
+                self._require_fit(transaction, book, charge)
             except TableMismatch as error:
                 self._reject(transaction, str(error))
                 refused = error
@@ -242,6 +269,17 @@ class Accountant:
         check_reason(reason, "reason")
         with self.ledger.transaction() as transaction:
             self._reject(transaction, reason)
+
+    def _require_fit(self, records: Records, book: Book, charge: Charge) -> None:
+        pool, cost, advice = book.pool(self.allocation), charge.cost(book.rule), ""
+        if cost.fits_within(pool.remaining):
+            return
+        if isinstance(book.rule, GaussianRule):
+            last = records.last_charge(self.data_set, self.allocation)
+            before = cost if last is None else last.cost(book.rule)
+            budget = book.budget or book.terms().budget
+            advice = book.rule.advice(cost, pool.remaining, budget, before)
+        raise BudgetExceeded(cost, pool.granted, pool.spent, self.allocation, advice)
 
     def _book(self, records: Records, release_key: str | None = None) -> Book:
         book = records.book(self.data_set, release_key=release_key, allocation=self.allocation)

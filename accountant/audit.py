@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from accountant.balances import EMPTY
+from accountant.balances import empty_pool
 from accountant.books import Book, RuleError, read_balance
 from accountant.entries import GENESIS, Entry
 from accountant.errors import LedgerUnreadable
@@ -82,11 +82,13 @@ class Audit:
             yield str(problem).replace("body", "balance")
             return
         right, new = book.balance(entry.allocation), False
+        nothing = empty_pool(book.rule.cost(()))
         for name, ours, theirs in (
             ("free", right.free, stated.free),
             ("all", right.allocations, stated.allocations),
-            (entry.allocation, right.allocation or EMPTY, stated.allocation or EMPTY),
+            (entry.allocation, right.allocation or nothing, stated.allocation or nothing),
         ):
+            new = new or not ours.is_counted_as(theirs)
             now = ours.differs_by(theirs)
             new = new or (any(now) and now != drift.get(name))
             drift[name] = now

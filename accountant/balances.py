@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from accountant.composition import NOTHING
 from accountant.facts import Fact
-from accountant.specs import Budget
+from accountant.rules import NOTHING
+from accountant.specs import AnyBudget
 
 
 class Pool(Fact):
     """A budget that charges draw on."""
 
-    granted: Budget
-    spent: Budget
+    granted: AnyBudget
+    spent: AnyBudget
 
     @property
-    def remaining(self) -> Budget:
+    def remaining(self) -> AnyBudget:
         """Granted less spent."""
         return self.granted - self.spent
 
     def differs_by(self, other: Pool) -> tuple[Fraction, ...]:
         """What the other pool says more, coordinate by coordinate."""
-        return (
-            other.granted.epsilon - self.granted.epsilon,
-            other.granted.delta - self.granted.delta,
-            other.spent.epsilon - self.spent.epsilon,
-            other.spent.delta - self.spent.delta,
-        )
+        ours = *self.granted.coordinates, *self.spent.coordinates
+        theirs = *other.granted.coordinates, *other.spent.coordinates
+        return tuple(their - our for our, their in zip(ours, theirs, strict=True))
+
+    def is_counted_as(self, other: Pool) -> bool:
+        """Whether both hold budgets of one rule."""
+        return type(self.granted) is type(other.granted) and type(self.spent) is type(other.spent)
 
     def __add__(self, other: Pool) -> Pool:
         return Pool(granted=self.granted + other.granted, spent=self.spent + other.spent)
@@ -36,7 +37,12 @@ class Pool(Fact):
         return Pool(granted=self.granted - other.granted, spent=self.spent - other.spent)
 
 
-EMPTY = Pool(granted=NOTHING, spent=NOTHING)
+def empty_pool(nothing: AnyBudget) -> Pool:
+    """A pool that holds nothing, counted as this nothing is."""
+    return Pool(granted=nothing, spent=nothing)
+
+
+EMPTY = empty_pool(NOTHING)
 
 
 class Balance(Fact):

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, cast
 
-from accountant.balances import EMPTY, Balance, Pool
+from accountant.balances import EMPTY, Balance, Pool, empty_pool
 from accountant.charges import Charge
-from accountant.composition import NOTHING, require_spendable, shortfall
+from accountant.composition import require_spendable
 from accountant.entries import (
     KINDS,
     Allocation,
@@ -29,7 +29,8 @@ from accountant.entries import (
 )
 from accountant.errors import InvalidAmount, InvalidValue
 from accountant.facts import AnyFact, Fact, check_name
-from accountant.specs import Budget, TableFacts
+from accountant.rules import GaussianRule, SumRule
+from accountant.specs import AnyBudget, Budget, TableFacts
 
 State = Literal["charged", "started", "released", "voided"]
 
@@ -47,7 +48,7 @@ class Attempt:
 
     sequence: int
     plan_hash: str
-    budget: Budget
+    cost: AnyBudget
     allocation: str | None
     state: State = "charged"
 
@@ -62,6 +63,8 @@ class Book:
 
     data_set: str
     grant: Grant | None = None
+    budget: Budget | None = None  # of the grant, as it was raised since
+    rule: SumRule | GaussianRule = field(default_factory=SumRule)  # of the grant
     table: TableFacts | None = None
     pools: dict[str | None, Pool] = field(default_factory=dict)  # None: the free pool
     allocations: Pool = EMPTY  # all of them together
@@ -120,8 +123,9 @@ class Book:
         """Take an entry in whose effect on the balance is known."""
         match entry.kind:
             case "grant":
-                self.grant = read_body(entry, Grant)
-                self.table = self.grant.table
+                self._open(read_body(entry, Grant))
+            case "raise":
+                self._note_raise(entry.allocation, read_body(entry, Raise))
             case "table":
                 self.table = read_body(entry, TableFacts)
             case "charge":
@@ -167,19 +171,39 @@ class Book:
         if self.grant is not None:
             raise RuleError("the data set was granted before")
         require_spendable(grant.budget)
-        self.grant, self.table = grant, grant.table
-        self._grow(None, grant.budget)
+        self._open(grant)
+        self._grow(None, self.rule.capacity(grant.budget))
+
+    def _open(self, grant: Grant) -> None:
+        self.grant, self.table, self.budget = grant, grant.table, grant.budget
+        self.rule = grant.counting
+        self.pools[None] = self.allocations = empty_pool(self.rule.cost(()))
 
     def _add_raise(self, name: str | None, raised: Raise) -> None:
-        before = self.balance(None).total.granted if name is None else self.pool(name).granted
-        if raised.budget == before or not before.fits_within(raised.budget):
-            raise RuleError(f"a raise must be to more than {before}")
         require_spendable(raised.budget)
-        more = raised.budget - before
         if name is None:
-            self._grow(None, more)
+            before, after = self.balance(None).total.granted, self._capacity(raised.budget)
         else:
-            self._set_aside(name, more)
+            before, after = self.pool(name).granted, raised.budget
+        if after == before or not before.fits_within(after):
+            raise RuleError(f"a raise must be to more than {before}")
+        if name is None:
+            self._note_raise(name, raised)
+            self._grow(None, after - before)
+        else:
+            self._set_aside(name, after - before)
+
+    def _capacity(self, budget: AnyBudget) -> AnyBudget:
+        """What the grant holds when it has this budget, which no coordinate lowers."""
+        if not isinstance(budget, Budget):
+            raise RuleError("a grant has a budget of epsilon and delta")
+        if self.budget and not self.budget.fits_within(budget):
+            raise RuleError(f"a raise must be to more than {self.budget}")
+        return self.rule.capacity(budget)
+
+    def _note_raise(self, name: str | None, raised: Raise) -> None:
+        if name is None and isinstance(raised.budget, Budget):
+            self.budget = raised.budget
 
     def _add_allocation(self, name: str | None, allocation: Allocation) -> None:
         if name is None:
@@ -193,18 +217,20 @@ class Book:
         require_spendable(allocation.budget)
         self._set_aside(name, allocation.budget)
 
-    def _set_aside(self, name: str, budget: Budget) -> None:
+    def _set_aside(self, name: str, budget: AnyBudget) -> None:
         """Move a budget from the free pool into an allocation."""
-        free, part = self.pool(None), Pool(granted=budget, spent=NOTHING)
+        free, part = self.pool(None), Pool(granted=budget, spent=self.rule.cost(()))
         if not budget.fits_within(free.remaining):
             raise RuleError(f"the free pool held {free.remaining.show_down()}")
         self.pools[None] = free - part
         self.allocations += part
         self._grow(name, budget)
 
-    def _grow(self, name: str | None, budget: Budget) -> None:
+    def _grow(self, name: str | None, budget: AnyBudget) -> None:
         """Put a budget into a pool."""
-        self.pools[name] = self.pools.get(name, EMPTY) + Pool(granted=budget, spent=NOTHING)
+        nothing = self.rule.cost(())
+        before = self.pools.get(name) or empty_pool(nothing)
+        self.pools[name] = before + Pool(granted=budget, spent=nothing)
 
     def _add_table(self, table: TableFacts) -> None:
         if self.terms().table is not None:
@@ -232,19 +258,20 @@ class Book:
         require_spendable(charge.budget)
         pool = self.pool(entry.allocation)
         attempt = self._note_attempt(entry, charge)
-        if not charge.budget.fits_within(pool.remaining):
-            attempt.budget = NOTHING  # not counted, so that a void cannot give it back
+        if not attempt.cost.fits_within(pool.remaining):
+            attempt.cost = self.rule.cost(())  # not counted, so that a void cannot give it back
             raise RuleError(f"the charge exceeds what remained, {pool.remaining.show_down()}")
-        self._spend(entry.allocation, pool.spent + charge.budget)
+        self._spend(entry.allocation, pool.spent + attempt.cost)
 
     def _note_attempt(self, entry: Entry, charge: Charge) -> Attempt:
         key, _, number = charge.release_key.partition("#")
         self.counts[key] = int(number or 1)
-        attempt = Attempt(entry.sequence, charge.plan_hash, charge.budget, entry.allocation)
+        cost = charge.cost(self.rule)
+        attempt = Attempt(entry.sequence, charge.plan_hash, cost, entry.allocation)
         self.attempts[charge.release_key] = attempt
         return attempt
 
-    def _spend(self, name: str | None, spent: Budget) -> None:
+    def _spend(self, name: str | None, spent: AnyBudget) -> None:
         """Set what was spent from a pool."""
         before = self.pool(name)
         after = Pool(granted=before.granted, spent=spent)
@@ -267,7 +294,7 @@ class Book:
     def _add_void(self, entry: Entry) -> None:
         attempt = self._advance(entry)
         spent = self.pool(attempt.allocation).spent
-        self._spend(attempt.allocation, spent - attempt.budget)
+        self._spend(attempt.allocation, spent - attempt.cost)
 
     def _add_refusal(self, name: str | None, refusal: Refusal) -> None:
         pool = self.pool(name)
@@ -275,7 +302,7 @@ class Book:
             raise RuleError("the refusal states another balance than the entries before it")
         if refusal.remaining != pool.remaining:
             raise RuleError("the refusal states another remainder than granted less spent")
-        if refusal.shortfall != shortfall(refusal.asked, refusal.remaining):
+        if refusal.shortfall != refusal.asked.beyond(refusal.remaining):
             raise RuleError("the refusal states another shortfall than asked less remaining")
         if refusal.asked.fits_within(refusal.remaining):
             raise RuleError("the refused request would have fitted")

@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from accountant.errors import InvalidAmount
 from accountant.facts import Fact, Name, Words
-from accountant.rules import CommittedRule, SumRule
-from accountant.specs import Budget, PrivacyUnit, Stage
+from accountant.rules import CommittedRule, GaussianRule, SumRule
+from accountant.specs import AnyBudget, Budget, PrivacyUnit, Stage
 
 Composition = Literal["sum", "committed"]
 """How the stages of one plan compose: see `rules`."""
@@ -38,3 +38,18 @@ class Charge(Fact):
                 f"{together.show_up()} by the rule {rule.kind}. Split the charge exactly."
             )
         return self
+
+    def cost(self, rule: SumRule | GaussianRule) -> AnyBudget:
+        """What a grant under this rule pays: the whole budget, or what the stages' losses cost.
+
+        Raises:
+            InvalidAmount: the rule counts losses, and the charge does not state all of its own.
+        """
+        if isinstance(rule, SumRule):
+            return self.budget
+        if not self.stages:
+            raise InvalidAmount(
+                "stages must be stated under the rule gaussian, which counts their losses; got "
+                "none. State each with its losses."
+            )
+        return rule.cost(self.stages)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from accountant.amounts import to_text
 from accountant.composition import require_fit, require_spendable
 from accountant.entries import Allocation, Grant, Raise, Void
 from accountant.errors import GrantConflict, OutOfOrder
 from accountant.facts import check_title, in_one_line, look_alike, quoted
 from accountant.ledger import Transaction
-from accountant.specs import Budget, TableFacts
+from accountant.specs import AnyBudget, TableFacts
 
 
 def grant(transaction: Transaction, data_set: str, terms: Grant, reason: str | None) -> None:
@@ -21,16 +22,29 @@ def grant(transaction: Transaction, data_set: str, terms: Grant, reason: str | N
         _require_distinct(data_set, "data_set", transaction.data_sets())
         transaction.append(data_set, "grant", terms)
         return
-    standing, whole = book.terms(), book.balance(None).total.granted
+    standing, budget = book.terms(), book.budget
     if terms.unit != standing.unit or not _same_table(terms.table, standing.table):
         raise GrantConflict(
             f"grant must keep its unit and its table; got {terms.unit} and "
             f"{terms.table or 'any table'}, where {data_set!r} has {standing.unit} and "
             f"{standing.table or 'any table'}. Use those terms."
         )
-    if terms.budget == whole or (reason is None and terms.budget == standing.budget):
+    if (terms.rule, terms.set_aside) != (standing.rule, standing.set_aside):
+        raise GrantConflict(
+            f"grant must keep its rule and what is set aside; got {_counted(terms)}, where "
+            f"{data_set!r} has {_counted(standing)}. Use those terms."
+        )
+    if terms.budget == budget or (reason is None and terms.budget == standing.budget):
         return
-    _require_raise("grant", data_set, terms.budget, whole, reason)
+    assert budget
+    _require_raise("grant", data_set, terms.budget, budget, reason)
+    granted = book.balance(None).total.granted
+    if not granted.fits_within(more := book.rule.capacity(terms.budget)):
+        raise GrantConflict(
+            f"grant must hold more after a raise; got {more.show_down()}, where {data_set!r} has "
+            f"{granted.show_down()}. Raise delta as well: a larger epsilon weighs more on what is "
+            "set aside."
+        )
     _raise_to(transaction, data_set, None, terms.budget, terms.actor, reason)
 
 
@@ -49,9 +63,10 @@ def allocate(
 ) -> None:
     """Set a part of the free pool aside, once; more with a reason is a raise."""
     check_title(allocation, "allocation")
-    require_spendable(terms.budget)
     book = transaction.book(data_set, allocation=allocation)
     free, standing = book.pool(None), book.pools.get(allocation)
+    terms = terms.model_copy(update={"budget": book.rule.part(terms.budget)})
+    require_spendable(terms.budget)
     if standing is None:
         _require_distinct(allocation, "allocation", transaction.allocations(data_set))
         require_fit(terms.budget, free.granted, free.spent)
@@ -117,8 +132,12 @@ def _same_table(given: TableFacts | None, standing: TableFacts | None) -> bool:
     return given.rows == standing.rows and set(given.columns) == set(standing.columns)
 
 
+def _counted(terms: Grant) -> str:
+    return f"the rule {terms.rule} with delta {to_text(terms.set_aside)} set aside"
+
+
 def _require_raise(
-    what: str, name: str, budget: Budget, standing: Budget, reason: str | None
+    what: str, name: str, budget: AnyBudget, standing: AnyBudget, reason: str | None
 ) -> None:
     if not standing.fits_within(budget):
         raise GrantConflict(
@@ -136,7 +155,7 @@ def _raise_to(
     transaction: Transaction,
     data_set: str,
     allocation: str | None,
-    budget: Budget,
+    budget: AnyBudget,
     actor: str,
     reason: str | None,
 ) -> None:

@@ -24,7 +24,8 @@ from sqlalchemy import (
 )
 
 from accountant.audit import unsound
-from accountant.books import Book, RuleError, read_balance, read_document
+from accountant.books import Book, RuleError, read_balance, read_body, read_document
+from accountant.charges import Charge
 from accountant.databases.addresses import find_database
 from accountant.databases.database import Database
 from accountant.databases.schema import ENTRIES
@@ -35,6 +36,7 @@ from accountant.facts import Fact
 _BATCH = 1000  # entries fetched at a time when all are read
 
 _E = ENTRIES.c
+_TERMS = ("grant", "raise", "table")
 _KEY: BindParameter[str] = bindparam("key")
 #: KEY itself, and KEY#2 and so on: in byte order '$' follows '#'. A range, which an index finds.
 _UNDER_KEY = and_(
@@ -63,10 +65,13 @@ _INSERT = insert(ENTRIES).execution_options(preserve_rowcount=True)
 _HIGHEST = select(func.max(_E.sequence))
 _LAST = _newest(_ALL)
 _LAST_ABOUT = _newest(_OWN.where(_E.allocation == bindparam("allocation")))
+_LAST_CHARGE = _newest(
+    _OWN.where(_E.kind == "charge", _E.allocation.is_not_distinct_from(bindparam("allocation")))
+)
 _LAST_RELEASE = _newest(_OWN.where(_UNDER_KEY, _E.kind == "release"), _SORTED)
 #: The terms of a data set, its last entry, and the last of all, some of them twice.
 _OPENING = union_all(
-    select(ENTRIES).where(_IS_OWN, _E.kind.in_(("grant", "table"))),
+    select(ENTRIES).where(_IS_OWN, _E.kind.in_(_TERMS)),
     select(ENTRIES).where(_E.sequence == _within(_HIGHEST.where(_IS_OWN))),
     select(ENTRIES).where(_E.sequence == _within(_HIGHEST)),
 )
@@ -165,6 +170,12 @@ class Records:
         with self._readable():
             return None if found is None else (found, read_document(found))
 
+    def last_charge(self, data_set: str, allocation: str | None) -> Charge | None:
+        """The newest charge to a pool, whatever became of it."""
+        found = self._one(_LAST_CHARGE, data_set=data_set, allocation=allocation)
+        with self._readable():
+            return None if found is None else read_body(found, Charge)
+
     def _open(self, data_set: str) -> Book:
         found = {entry.sequence: entry for entry in self._many(_OPENING, data_set=data_set)}
         entries = [found[sequence] for sequence in sorted(found)]
@@ -179,7 +190,7 @@ class Records:
             return book
         with self._readable():
             for entry in own:
-                if entry.kind in ("grant", "table"):
+                if entry.kind in _TERMS:
                     book.recall(entry)
             book.resume(read_balance(last.balance), last.allocation)
         return book

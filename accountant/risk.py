@@ -16,8 +16,9 @@ from typing import Literal
 
 from accountant.facts import Fact
 from accountant.laws import Law
-from accountant.losses import ApproximateLoss, Loss
-from accountant.specs import Budget
+from accountant.losses import Loss
+from accountant.rules import GaussianRule, SumRule
+from accountant.specs import AnyBudget, Budget
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 
@@ -40,8 +41,9 @@ class Risk(Fact):
     advantage: float
     """The largest difference between true-positive and false-positive rate."""
     true_positive_rates: tuple[TruePositiveRate, ...]
-    basis: Literal["losses", "budget"]
-    """Composed from the losses themselves, or bounded by epsilon and delta alone."""
+    basis: Literal["losses", "budget", "mu"]
+    """Composed from the losses themselves, or bounded by epsilon and delta alone, or by mu and
+    the delta set aside."""
 
 
 def risk_of_losses(losses: Iterable[Loss]) -> Risk:
@@ -49,13 +51,13 @@ def risk_of_losses(losses: Iterable[Loss]) -> Risk:
     return _risk(tuple(losses), "losses")
 
 
-def risk_of_budget(budget: Budget) -> Risk:
+def risk_of_budget(budget: AnyBudget, rule: SumRule | GaussianRule) -> Risk:
     """The most that releases of this total can mean, even if each was chosen after the last."""
-    return _risk((ApproximateLoss(epsilon=budget.epsilon, delta=budget.delta),), "budget")
+    return _risk(rule.hardest(budget), "budget" if isinstance(budget, Budget) else "mu")
 
 
 @lru_cache(maxsize=4096)
-def _risk(losses: tuple[Loss, ...], basis: Literal["losses", "budget"]) -> Risk:
+def _risk(losses: tuple[Loss, ...], basis: Literal["losses", "budget", "mu"]) -> Risk:
     law = Law.of(losses, _NEGLIGIBLE)
     if law.mu == law.leak == 0 and law.values == ((0.0, 1.0),):
         bounds = [0.0, *FALSE_POSITIVE_RATES]

@@ -20,13 +20,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accountant.amounts import Amount, float_above, float_below, in_short
+from accountant.amounts import (
+    Amount,
+    float_above,
+    float_below,
+    in_short,
+    root_above,
+    root_below,
+    show_delta_up,
+    show_down,
+)
 from accountant.errors import InvalidAmount
 from accountant.facts import Fact
-from accountant.gaussian import gaussian_mu, lifted_mu
+from accountant.gaussian import gaussian_epsilon, gaussian_mu, lifted_mu
 from accountant.laws import composed_epsilon
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
-from accountant.specs import Budget, GaussianBudget, Stage
+from accountant.specs import AnyBudget, Budget, GaussianBudget, Stage
 
 NOTHING = Budget.of(0, 0)
 NO_MU = GaussianBudget.of(0, 0)
@@ -48,6 +57,23 @@ class SumRule(Fact):
     def capacity(self, budget: Budget) -> Budget:
         """What a grant of this budget holds: the budget."""
         return budget
+
+    def part(self, budget: AnyBudget) -> Budget:
+        """The part of a grant that is asked for so.
+
+        Raises:
+            InvalidAmount: it is no epsilon and delta.
+        """
+        if not isinstance(budget, Budget):
+            raise InvalidAmount(
+                f"budget must be epsilon and delta under the rule sum; got {budget}. Give both."
+            )
+        return budget
+
+    def hardest(self, budget: AnyBudget) -> tuple[Loss, ...]:
+        """Losses that tell the most of all that this budget covers."""
+        epsilon, delta = budget.coordinates
+        return (ApproximateLoss(epsilon=epsilon, delta=delta),)
 
 
 class CommittedRule(Fact):
@@ -127,12 +153,53 @@ class GaussianRule(Fact):
         mu = gaussian_mu(budget.epsilon, budget.delta - weighed)
         return GaussianBudget.of(in_short(Fraction(mu) ** 2, up=False), self.aside)
 
-    def part(self, mu: Fraction, set_aside: Fraction) -> GaussianBudget:
-        """A part of the grant with this mu, this much aside, and its share of the rounding."""
+    def part(self, budget: AnyBudget) -> GaussianBudget:
+        """The part of the grant that is asked for so, with its share of what rounding needs.
+
+        Raises:
+            InvalidAmount: it is no mu.
+        """
+        if not isinstance(budget, GaussianBudget):
+            raise InvalidAmount(
+                f"budget must be a mu under the rule gaussian; got {budget}. Give mu, and what of "
+                "the delta set aside."
+            )
         whole = self.capacity(self.budget).mu_squared
-        share = min(mu**2 / whole, Fraction(1)) if whole else Fraction(0)
+        share = min(budget.mu_squared / whole, Fraction(1)) if whole else Fraction(0)
         rounding = (self.aside - self.set_aside) * share
-        return GaussianBudget.of(in_short(mu**2, up=True), in_short(set_aside + rounding, up=False))
+        return GaussianBudget.of(
+            in_short(budget.mu_squared, up=True), in_short(budget.delta + rounding, up=False)
+        )
+
+    def hardest(self, budget: AnyBudget) -> tuple[Loss, ...]:
+        """Losses that tell the most of all that this budget covers.
+
+        What is aside may have gone to truths told or to rounding: both are taken in full.
+        """
+        mu_squared, delta = budget.coordinates
+        leak = in_short(delta / (1 + _least_odds(self.budget.epsilon)), up=True)
+        mu = in_short(root_above(mu_squared), up=True)
+        return GaussianLoss(mu=mu, leak=leak), ApproximateLoss(epsilon=Fraction(0), delta=delta)
+
+    def advice(self, asked: AnyBudget, left: AnyBudget, budget: Budget, last: AnyBudget) -> str:
+        """For who asked too much: what would fit; empty if nothing would."""
+        (mu_squared, delta), (wanted, more_aside) = left.coordinates, asked.coordinates
+        if wanted <= mu_squared and more_aside > delta:
+            return (
+                "What is set aside does not cover that delta: use a release whose losses are pure "
+                "or Gaussian, or a smaller delta."
+            )
+        if not mu_squared:
+            return ""
+        mu = root_below(mu_squared)
+        epsilon = Fraction(gaussian_epsilon(mu, budget.delta))
+        pairs = zip(left.coordinates, last.coordinates, strict=True)
+        times = min((math.floor(rest / cost) for rest, cost in pairs if cost), default=0)
+        more = f", or {times} more like the last release" if times else ""
+        return (
+            f"Ask for one Gaussian of at most mu {show_down(mu)}, which is epsilon "
+            f"{show_down(epsilon)} at delta {show_delta_up(budget.delta)}{more}."
+        )
 
 
 Rule = Annotated[SumRule | CommittedRule | GaussianRule, Field(discriminator="kind")]

@@ -6,18 +6,22 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
 
 from accountant.amounts import show_delta_up, show_up
 from accountant.audit import Audit, require_sound
 from accountant.balances import Pool
 from accountant.books import Book, State, read_body
-from accountant.charges import Charge
+from accountant.charges import Charge, Composition
 from accountant.entries import Allocation, Entry, Grant, Raise, Refusal, Rejection, Void
 from accountant.facts import Fact
 from accountant.laws import composed_epsilon
 from accountant.losses import Loss
 from accountant.risk import Risk, risk_of_budget, risk_of_losses
-from accountant.specs import Budget, PrivacyUnit, Stage, TableFacts
+from accountant.rules import GaussianRule, SumRule
+from accountant.specs import AnyBudget, Budget, PrivacyUnit, Stage, TableFacts
 
 PUBLIC = (
     "Public, so not protected: the number of rows, the names and types of the columns, "
@@ -35,7 +39,7 @@ class GrantLine(Fact):
     sequence: int
     time: str
     actor: str
-    budget: Budget
+    budget: AnyBudget
     why: str
 
 
@@ -43,9 +47,9 @@ class AllocationLine(Fact):
     """An allocation as it stands, with its first terms and its raises."""
 
     name: str
-    granted: Budget
-    spent: Budget
-    remaining: Budget
+    granted: AnyBudget
+    spent: AnyBudget
+    remaining: AnyBudget
     grants: tuple[GrantLine, ...]
 
 
@@ -68,6 +72,9 @@ class ChargeLine(Fact):
     allocation: str | None
     plan_hash: str
     budget: Budget
+    composition: Composition
+    cost: AnyBudget
+    """What its pool paid: the budget, or what its losses cost under the rule `gaussian`."""
     state: State
     stored_at: str
     """When the release was stored; empty if none was."""
@@ -89,9 +96,9 @@ class RefusalLine(Fact):
     actor: str
     purpose: str
     allocation: str | None
-    asked: Budget
-    remaining: Budget
-    shortfall: Budget
+    asked: AnyBudget
+    remaining: AnyBudget
+    shortfall: AnyBudget
 
 
 class RejectionLine(Fact):
@@ -113,9 +120,14 @@ class Statement(Fact):
     unit: PrivacyUnit
     table: TableFacts | None
     grants: tuple[GrantLine, ...]
-    granted: Budget
-    spent: Budget
-    remaining: Budget
+    budget: Budget
+    """What the whole grant promises, as raised since."""
+    rule: Annotated[SumRule | GaussianRule, Field(discriminator="kind")]
+    """How charges add up."""
+    granted: AnyBudget
+    """What may be spent under that rule: the budget itself, or a mu and a delta aside."""
+    spent: AnyBudget
+    remaining: AnyBudget
     free: Pool
     """What charges that name no allocation draw on."""
     allocations: tuple[AllocationLine, ...]
@@ -172,10 +184,12 @@ class _Folder:
         terms, whole = book.terms(), book.balance(None).total
         return Statement(
             data_set=book.data_set,
-            guarantee=_guarantee(whole.granted, terms.unit),
+            guarantee=_guarantee(book.budget or terms.budget, terms.unit),
             unit=terms.unit,
             table=book.table,
             grants=self._grants(None),
+            budget=book.budget or terms.budget,
+            rule=book.rule,
             granted=whole.granted,
             spent=whole.spent,
             remaining=whole.remaining,
@@ -185,8 +199,8 @@ class _Folder:
                 for name, pool in book.pools.items()
                 if name is not None
             ),
-            risk_of_spent=risk_of_budget(whole.spent),
-            risk_of_grant=risk_of_budget(whole.granted),
+            risk_of_spent=risk_of_budget(whole.spent, book.rule),
+            risk_of_grant=risk_of_budget(whole.granted, book.rule),
             charges=tuple(self._charges(book)),
             refusals=tuple(_refusal(entry) for entry in self.of_kind["refusal"]),
             rejections=tuple(_rejection(entry) for entry in self.of_kind["rejection"]),
@@ -212,7 +226,7 @@ class _Folder:
         for entry in self.of_kind["charge"]:
             key = str(entry.release_key)
             state, stored_at = book.attempts[key].state, self.stored_at.get(key, "")
-            yield _charge(entry, state, stored_at, voids.get(key))
+            yield _charge(entry, book.rule, state, stored_at, voids.get(key))
 
 
 def _void(entry: Entry) -> VoidLine:
@@ -220,7 +234,7 @@ def _void(entry: Entry) -> VoidLine:
     return VoidLine(time=entry.time, actor=void.actor, reason=void.reason)
 
 
-def _grant(entry: Entry, budget: Budget, actor: str, why: str) -> GrantLine:
+def _grant(entry: Entry, budget: AnyBudget, actor: str, why: str) -> GrantLine:
     return GrantLine(sequence=entry.sequence, time=entry.time, actor=actor, budget=budget, why=why)
 
 
@@ -234,7 +248,13 @@ def _allocation(name: str, pool: Pool, grants: tuple[GrantLine, ...]) -> Allocat
     )
 
 
-def _charge(entry: Entry, state: State, stored_at: str, void: VoidLine | None) -> ChargeLine:
+def _charge(
+    entry: Entry,
+    rule: SumRule | GaussianRule,
+    state: State,
+    stored_at: str,
+    void: VoidLine | None,
+) -> ChargeLine:
     charge = read_body(entry, Charge)
     losses = _losses(charge)
     return ChargeLine(
@@ -246,12 +266,14 @@ def _charge(entry: Entry, state: State, stored_at: str, void: VoidLine | None) -
         allocation=entry.allocation,
         plan_hash=charge.plan_hash,
         budget=charge.budget,
+        composition=charge.composition,
+        cost=charge.cost(rule),
         state=state,
         stored_at=stored_at,
         void=void,
         stages=charge.stages,
         composed=composed_epsilon(losses, charge.budget.delta) if losses else None,
-        risk=risk_of_losses(losses) if losses else risk_of_budget(charge.budget),
+        risk=risk_of_losses(losses) if losses else risk_of_budget(charge.budget, SumRule()),
     )
 
 

@@ -50,11 +50,24 @@ MADE = (
     "and tests their privacy maps; OpenDP does not.",
     "- Security of the table, access controls and version of the code: not stated in the ledger.",
 )
-COMPOSITION = (
-    "Sequential composition: the epsilons of all charges add, and so do the deltas, exactly. That "
-    "holds also if each plan, and its cost, was chosen after the answers to the plans before it. "
-    "A plan is charged before it runs, and refused if the sums would pass the grant. The shares "
-    "of the stages of a plan add up to at most its charge."
+CHARGING = (
+    "That holds also if each plan, and its cost, was chosen after the answers to the plans before "
+    "it. A plan is charged before it runs, and refused if the sums would pass the grant. "
+)
+COMPOSITION = {
+    "sum": (
+        "Sequential composition: the epsilons of all charges add, and so do the deltas, exactly. "
+        f"{CHARGING}"
+    ),
+    "gaussian": (
+        "Gaussian differential privacy with a fixed filter: the squares of mu of all charges add, "
+        "a pure loss counting as the mu that covers it, and what no mu covers is paid from a delta "
+        f"that was set aside when the budget was granted. {CHARGING}"
+    ),
+}
+STAGES = (
+    "The stages of a plan come to at most its charge: added up, or, where all their losses were "
+    "fixed before it ran, composed exactly."
 )
 POST_PROCESSING = (
     "What is computed from answers alone costs nothing. In dppca-odp: the directions from a noisy "
@@ -111,7 +124,10 @@ def record_of(
                 dp_variant=_variant(statement),
                 privacy_loss=_privacy_loss(statement),
                 deployment_model=_model(statement),
-                accounting=Accounting(post_processing=POST_PROCESSING, composition=COMPOSITION),
+                accounting=Accounting(
+                    post_processing=POST_PROCESSING,
+                    composition=f"{COMPOSITION[statement.rule.kind]}{STAGES}",
+                ),
                 implementation=Implementation(
                     preprocessing_and_hyperparameter_tuning=f"{prepared or NOT_STATED}\n\n{PLANS}",
                     mechanisms="\n".join((*_stages(statement), *MADE)),
@@ -180,7 +196,7 @@ def _variant(statement: Statement) -> Variant:
 
 
 def _privacy_loss(statement: Statement) -> PrivacyLoss:
-    unit, granted, risk = statement.unit, statement.granted, statement.risk_of_grant
+    unit, granted, risk = statement.unit, statement.budget, statement.risk_of_grant
     rows = _counted(unit.rows_per_person, "row", "rows")
     lines = [
         f"Granted: {granted.show_up()}, for all releases together. The parameters of this record "
@@ -210,7 +226,7 @@ def _privacy_loss(statement: Statement) -> PrivacyLoss:
 
 def _model(statement: Statement) -> Model:
     releases = len(_days(statement))
-    spendable = statement.remaining.epsilon > 0 and statement.remaining.delta > 0
+    spendable = all(statement.remaining.coordinates)
     asked = _in_state(statement, "released", "started", "charged")
     return Model(
         model_name="Central",

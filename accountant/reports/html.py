@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,21 +13,19 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from accountant.amounts import (
-    show_delta_down,
-    show_delta_up,
-    show_down,
-    show_up,
-    to_text,
-)
+from accountant.amounts import show_up
 from accountant.balances import Pool
 from accountant.losses import Loss
 from accountant.reports.words import (
     BASIS,
+    COUNTED,
     NO_GRANT,
     RELATIONS,
     RISK,
+    RULES,
     STATES,
+    amounts_down,
+    amounts_up,
     code_points,
     loss_in_full,
     moment,
@@ -37,7 +34,7 @@ from accountant.reports.words import (
     rates,
     short_key,
 )
-from accountant.specs import Budget
+from accountant.specs import AnyBudget, Stage
 from accountant.statements import AllocationLine, ChargeLine, GrantLine, Statement
 
 TOGETHER = 100  # so many charges stand in one table; more are folded away by the hundred
@@ -45,7 +42,6 @@ BRIEF = 100  # characters of a purpose that are seen while its release is folded
 MARKS = {"charged": "\u25cb", "started": "\u25d0", "released": "\u25cf", "voided": "\u00d7"}
 _NOT_PLAIN = re.compile(r"[^\n -~]")
 _NUMBER = re.compile(r"[0-9.]+(?:e-?[0-9]+| %)")
-_PRECISE = 10**1000  # a sum with a longer denominator is rounded up, to this one
 
 
 def render_html(statements: Sequence[Statement]) -> str:
@@ -64,6 +60,7 @@ def render_html(statements: Sequence[Statement]) -> str:
             basis=BASIS,
             risk_words=RISK,
             no_grant=NO_GRANT,
+            rules=RULES,
         )
     )
     return _NOT_PLAIN.sub(_reference, page)
@@ -80,14 +77,13 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "up": show_up,
-        "down": show_down,
-        "delta_up": show_delta_up,
-        "delta_down": show_delta_down,
+        "exactly_up": lambda number: show_up(Fraction(number)) if number < math.inf else "infinite",
+        "both_up": amounts_up,
+        "both_down": amounts_down,
         "percent_up": percent_up,
         "plain_percent": plain_percent,
         "rates": rates,
         "losses": _losses,
-        "exact": to_text,
         "whole": "{:,}".format,
         "brief": _brief,
         "named": _named,
@@ -129,32 +125,6 @@ def _brief(text: str) -> str:
     return text if len(text) <= BRIEF else f"{text[:BRIEF].rstrip()}\u2026"
 
 
-class _Sum(NamedTuple):
-    """A sum of budgets. However many digits it would need, it can be written."""
-
-    epsilon: Fraction
-    delta: Fraction
-
-    @classmethod
-    def of(cls, budgets: Iterable[Budget]) -> _Sum:
-        listed = list(budgets)
-        return cls(
-            _sum(budget.epsilon for budget in listed), _sum(budget.delta for budget in listed)
-        )
-
-
-def _sum(amounts: Iterable[Fraction]) -> Fraction:
-    numerators: dict[int, int] = defaultdict(int)  # by denominator, of which most are the same
-    for amount in amounts:
-        numerators[amount.denominator] += amount.numerator
-    total = Fraction(0)
-    for denominator, numerator in numerators.items():
-        total += Fraction(numerator, denominator)
-        if total.denominator > _PRECISE:
-            total = Fraction(math.ceil(total * _PRECISE), _PRECISE)
-    return total
-
-
 class _Bar(NamedTuple):
     """Where a pool begins and ends on the scale of the whole grant, and what is spent of it."""
 
@@ -169,11 +139,11 @@ class _Pool:
 
     kind: str
     name: str
-    granted: Budget
-    spent: Budget
-    remaining: Budget
-    epsilon_bar: _Bar
-    delta_bar: _Bar
+    granted: AnyBudget
+    spent: AnyBudget
+    remaining: AnyBudget
+    first_bar: _Bar
+    second_bar: _Bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +151,7 @@ class _Group:
     """Charges that stand in one table."""
 
     charges: Sequence[ChargeLine]
-    cost: _Sum
+    cost: AnyBudget
     """Without what was voided."""
 
 
@@ -199,6 +169,7 @@ class _View:
     def __init__(self, number: int, statement: Statement) -> None:
         self.id = f"d{number}"
         self.statement = statement
+        self.first, self.second = COUNTED[statement.rule.kind]
         self.guarantee = _sentence(statement.guarantee, "Guarantee: ")
         self.public = _sentence(statement.public, "Public, so not protected: ")
         self.pools = list(_pools(statement))
@@ -206,12 +177,12 @@ class _View:
         self.terms = sorted(_terms(statement), key=lambda terms: terms.line.sequence)
         charges = statement.charges
         self.groups = [
-            _Group(lines, _cost(lines))
+            _Group(lines, self._total(lines))
             for lines in (
                 charges[start : start + TOGETHER] for start in range(0, len(charges), TOGETHER)
             )
         ]
-        self.spenders = _spenders(charges)
+        self.spenders = self._spenders()
         self.counts = {
             state: count
             for state in STATES
@@ -219,8 +190,26 @@ class _View:
         }
         #: A bound on the records that leave if each left with probability delta.
         self.expected = (
-            None if statement.table is None else statement.table.rows * statement.granted.delta
+            None if statement.table is None else statement.table.rows * statement.budget.delta
         )
+
+    def cost(self, stage: Stage) -> AnyBudget:
+        """What a stage takes under the rule of the grant."""
+        return self.statement.rule.cost((stage,))
+
+    def _total(self, charges: Iterable[ChargeLine]) -> AnyBudget:
+        """What they cost together, without what was voided."""
+        return _sum(
+            (line.cost for line in charges if line.state != "voided"), self.statement.rule.cost(())
+        )
+
+    def _spenders(self) -> list[tuple[str, int, AnyBudget]]:
+        """Who charged how often, and how much, in the order of their first charge."""
+        of: dict[str, list[ChargeLine]] = {}
+        for line in self.statement.charges:
+            if line.state != "voided":
+                of.setdefault(line.actor, []).append(line)
+        return [(actor, len(lines), self._total(lines)) for actor, lines in of.items()]
 
 
 def _sentence(text: str, heading: str) -> str:
@@ -231,38 +220,43 @@ def _sentence(text: str, heading: str) -> str:
 
 def _pools(statement: Statement) -> Iterator[_Pool]:
     """The whole grant, then the parts that it consists of, side by side on its scale."""
-    yield _pool("whole", "Whole grant", statement, _Sum.of(()), statement.granted)
-    yield _pool("free", "Free pool", statement.free, _Sum.of(()), statement.granted)
-    before = [statement.free.granted]
+    nothing = statement.rule.cost(())
+    yield _pool("whole", "Whole grant", statement, nothing, statement.granted)
+    yield _pool("free", "Free pool", statement.free, nothing, statement.granted)
+    before = statement.free.granted
     for line in statement.allocations:
-        yield _pool("allocation", line.name, line, _Sum.of(before), statement.granted)
-        before.append(line.granted)
+        yield _pool("allocation", line.name, line, before, statement.granted)
+        before += line.granted
 
 
 def _pool(
-    kind: str, name: str, part: Statement | Pool | AllocationLine, start: _Sum, whole: Budget
+    kind: str,
+    name: str,
+    part: Statement | Pool | AllocationLine,
+    start: AnyBudget,
+    whole: AnyBudget,
 ) -> _Pool:
-    def share(amount: Fraction, of: Fraction) -> str:
-        return f"{float(100 * amount / of) if of else 0:.3f}%"
+    def shares(budget: AnyBudget) -> list[str]:
+        pairs = zip(budget.coordinates, whole.coordinates, strict=True)
+        return [f"{float(100 * amount / of) if of else 0:.3f}%" for amount, of in pairs]
 
-    granted, spent = part.granted, part.spent
+    bars = zip(shares(start), shares(part.granted), shares(part.spent), strict=True)
+    first_bar, second_bar = (_Bar(*bar) for bar in bars)
     return _Pool(
         kind=kind,
         name=name,
-        granted=granted,
-        spent=spent,
+        granted=part.granted,
+        spent=part.spent,
         remaining=part.remaining,
-        epsilon_bar=_Bar(
-            start=share(start.epsilon, whole.epsilon),
-            granted=share(granted.epsilon, whole.epsilon),
-            spent=share(spent.epsilon, whole.epsilon),
-        ),
-        delta_bar=_Bar(
-            start=share(start.delta, whole.delta),
-            granted=share(granted.delta, whole.delta),
-            spent=share(spent.delta, whole.delta),
-        ),
+        first_bar=first_bar,
+        second_bar=second_bar,
     )
+
+
+def _sum(budgets: Iterable[AnyBudget], nothing: AnyBudget) -> AnyBudget:
+    """The sum; one addition of amounts, not of facts, is fast enough for thousands."""
+    pairs = [nothing.coordinates, *(budget.coordinates for budget in budgets)]
+    return nothing.of(*(sum(amounts, Fraction(0)) for amounts in zip(*pairs, strict=True)))
 
 
 def _terms(statement: Statement) -> Iterator[_Terms]:
@@ -271,16 +265,3 @@ def _terms(statement: Statement) -> Iterator[_Terms]:
     for allocation in statement.allocations:
         for number, line in enumerate(allocation.grants):
             yield _Terms("Raised to" if number else "Set aside", allocation.name, line)
-
-
-def _cost(charges: Iterable[ChargeLine]) -> _Sum:
-    return _Sum.of(line.budget for line in charges if line.state != "voided")
-
-
-def _spenders(charges: Iterable[ChargeLine]) -> list[tuple[str, int, _Sum]]:
-    """Who charged how often, and how much, in the order of their first charge."""
-    of: dict[str, list[ChargeLine]] = {}
-    for line in charges:
-        if line.state != "voided":
-            of.setdefault(line.actor, []).append(line)
-    return [(actor, len(lines), _cost(lines)) for actor, lines in of.items()]

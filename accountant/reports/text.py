@@ -10,18 +10,22 @@ from itertools import zip_longest
 
 from rich.cells import cell_len
 
-from accountant.amounts import show_delta_down, show_delta_up, show_down, show_up
+from accountant.amounts import show_up
 from accountant.reports.words import (
     BASIS,
+    COUNTED,
     RISK,
+    RULES,
     STATES,
+    amounts_down,
+    amounts_up,
     percent_up,
     rates,
     short_key,
     shown_name,
     when,
 )
-from accountant.specs import Budget
+from accountant.specs import AnyBudget, Stage
 from accountant.statements import ChargeLine, Statement
 
 _LONGEST_NAME = 30  # of a first column, before it folds
@@ -48,14 +52,17 @@ def _parts(statement: Statement, width: int) -> Iterator[Iterator[str] | list[st
     for line in raises:
         yield _wrap(f"Raised to {line.budget} {when(line.time, line.actor, line.why)}", width)
     yield [""]
-    yield _table(("", "epsilon", "delta"), _balance(statement), width)
+    counted = COUNTED[statement.rule.kind]
+    if statement.rule.kind != "sum":
+        yield _wrap(RULES[statement.rule.kind], width)
+    yield _table(("", *counted), _balance(statement), width)
     yield ["", "WHAT IT MEANS"]
     yield _wrap(RISK, width)
     for sentence in _risk(statement):
         yield _wrap(sentence, width)
     if statement.charges:
         yield ["", "CHARGES, by number of the entry"]
-        header = ("charge", "epsilon", "delta", "state or losses")
+        header = ("charge", *counted, "state or losses")
         yield _table(header, list(_charges(statement)), width)
         for state in dict.fromkeys(line.state for line in statement.charges):
             if state != "released":
@@ -86,11 +93,11 @@ def _balance(statement: Statement) -> list[Row]:
     return rows
 
 
-def _pool(whose: str, granted: Budget, spent: Budget, remaining: Budget) -> list[Row]:
+def _pool(whose: str, granted: AnyBudget, spent: AnyBudget, remaining: AnyBudget) -> list[Row]:
     return [
-        (f"{whose}granted", show_down(granted.epsilon), show_delta_down(granted.delta)),
-        (f"{whose}spent", show_up(spent.epsilon), show_delta_up(spent.delta)),
-        (f"{whose}remaining", show_down(remaining.epsilon), show_delta_down(remaining.delta)),
+        (f"{whose}granted", *amounts_down(granted)),
+        (f"{whose}spent", *amounts_up(spent)),
+        (f"{whose}remaining", *amounts_down(remaining)),
     ]
 
 
@@ -110,8 +117,7 @@ def _charges(statement: Statement) -> Iterator[Row]:
         drawn = f" from {shown_name(line.allocation)}" if line.allocation else ""
         yield (
             f"{line.sequence}. {short_key(line.key)}",
-            show_up(line.budget.epsilon),
-            show_delta_up(line.budget.delta),
+            *amounts_up(line.cost),
             f"{line.state}{drawn}, {when(line.time, line.actor, line.purpose)}; "
             + (
                 f"given back {when(line.void.time, line.void.actor, line.void.reason)}"
@@ -122,10 +128,14 @@ def _charges(statement: Statement) -> Iterator[Row]:
         for stage in line.stages:
             yield (
                 f"   {stage.name}",
-                show_up(stage.budget.epsilon),
-                show_delta_up(stage.budget.delta),
+                *amounts_up(_cost(stage, statement)),
                 ", ".join(str(loss) for loss in stage.losses),
             )
+
+
+def _cost(stage: Stage, statement: Statement) -> AnyBudget:
+    """What a stage costs under the rule of the grant."""
+    return statement.rule.cost((stage,))
 
 
 def _composed(line: ChargeLine) -> str:

@@ -6,9 +6,10 @@ import math
 import re
 from functools import lru_cache
 
-from accountant.amounts import show_delta_up
+from accountant.amounts import show_delta_down, show_delta_up, show_down, show_up
 from accountant.losses import GaussianLoss, Loss
 from accountant.risk import Risk
+from accountant.specs import AnyBudget, Budget
 
 NO_GRANT = "The ledger holds no grant yet."
 RELATIONS = {
@@ -39,6 +40,16 @@ RISK = (
 BASIS = {
     "losses": "from the composed losses of its stages, which were fixed before it ran",
     "budget": "from epsilon and delta alone: an upper bound",
+    "mu": "from mu and the delta set aside: an upper bound",
+}
+#: What the two amounts of a budget are, by the rule of the grant.
+COUNTED = {"sum": ("epsilon", "delta"), "gaussian": ("mu", "delta aside")}
+RULES = {
+    "sum": "Charges add up: epsilons, and deltas.",
+    "gaussian": (
+        "Charges add up as squares of mu, and what no mu covers is paid from the delta set aside. "
+        "The guarantee is that of the whole grant; what was spent is bookkeeping."
+    ),
 }
 
 
@@ -56,6 +67,18 @@ def short_key(key: str) -> str:
     """A key as people read it: a plan's hash by its beginning, as version control does."""
     head, mark, attempt = key.partition("#")
     return head[:12] + mark + attempt if re.fullmatch("[0-9a-f]{64}", head) else key
+
+
+def amounts_up(budget: AnyBudget) -> tuple[str, str]:
+    """Both amounts, rounded up."""
+    first = budget.epsilon if isinstance(budget, Budget) else budget.mu_above
+    return show_up(first), show_delta_up(budget.delta)
+
+
+def amounts_down(budget: AnyBudget) -> tuple[str, str]:
+    """Both amounts, rounded down."""
+    first = budget.epsilon if isinstance(budget, Budget) else budget.mu_below
+    return show_down(first), show_delta_down(budget.delta)
 
 
 def moment(time: str) -> str:

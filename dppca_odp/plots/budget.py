@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accountant import Budget, Statement
-from accountant.amounts import show_delta_down, show_delta_up, show_down, show_up
+from accountant import Statement
+from accountant.specs import AnyBudget
 from dppca_odp.plots.style import GREY, PALETTE, colour, new_figure, open_sides, plain
 from dppca_odp.values import Floats
 
@@ -19,12 +19,11 @@ LEAST_PERCENT = 1e-9
 
 
 def plot_budget(statement: Statement) -> Picture:
-    """One bar for epsilon and one for delta, with a segment for each stage that was paid for."""
-    spent = (
-        f"spent {show_up(statement.spent.epsilon)} of {show_down(statement.granted.epsilon)} "
-        f"epsilon, {show_delta_up(statement.spent.delta)} of "
-        f"{show_delta_down(statement.granted.delta)} delta"
-    )
+    """One bar for each amount that the grant's rule counts, with a segment for each stage."""
+    names = ["epsilon", "delta"]
+    if statement.rule.kind == "gaussian":
+        names = ["mu squared", "delta aside"]
+    spent = f"spent {statement.spent.show_up()} of {statement.granted.show_down()}"
     figure = new_figure(8, 3.4, f"Budget of {statement.data_set}", f"{spent}; {statement.unit}")
     axes = figure.subplots()
     ends = np.zeros(2)
@@ -43,25 +42,24 @@ def plot_budget(statement: Statement) -> Picture:
         [1, 0], remaining, left=100 - remaining, height=0.6, label="remaining",
         color="white", edgecolor=GREY,
     )  # fmt: skip
-    axes.set_yticks([1, 0], ["epsilon", "delta"])
+    axes.set_yticks([1, 0], names)
     axes.set(xlabel="percent of the grant", xlim=(0, 100))
     axes.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(1.01, 1.0))
     open_sides(axes)
     return figure
 
 
-def percents(part: Budget, whole: Budget) -> Floats:
-    """A part of a budget in percent of epsilon and of delta."""
-    return np.array(
-        [float(100 * part.epsilon / whole.epsilon), float(100 * part.delta / whole.delta)]
-    )
+def percents(part: AnyBudget, whole: AnyBudget) -> Floats:
+    """A part of a budget in percent of both amounts of the whole."""
+    pairs = zip(part.coordinates, whole.coordinates, strict=True)
+    return np.array([float(100 * amount / of) if of else 0.0 for amount, of in pairs])
 
 
 def percents_by_stage(statement: Statement) -> dict[str, Floats]:
-    """What each stage took of the grant, in percent of epsilon and of delta."""
+    """What each stage took of the grant, in percent of both amounts that its rule counts."""
     taken: dict[str, Floats] = {}
     for release in statement.charges:
         for stage in release.stages:
-            spent = percents(stage.budget, statement.granted)
+            spent = percents(statement.rule.cost((stage,)), statement.granted)
             taken[stage.name] = taken.get(stage.name, np.zeros(2)) + spent
     return taken

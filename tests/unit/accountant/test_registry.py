@@ -382,7 +382,7 @@ def test_numbers_are_never_below_the_amounts(
     bare: Statement, epsilon: Fraction, delta: Fraction
 ) -> None:
     granted = Budget(epsilon=epsilon, delta=delta / (1 + delta))
-    document = yaml.safe_load(to_yaml(record_of(bare.model_copy(update={"granted": granted}))))
+    document = yaml.safe_load(to_yaml(record_of(bare.model_copy(update={"budget": granted}))))
     shown = document["deployment"]["privacy_loss"]["privacy_parameters"]
     for name in ("epsilon", "delta"):
         number, exact = shown[name], getattr(granted, name)
@@ -391,7 +391,7 @@ def test_numbers_are_never_below_the_amounts(
 
 
 def test_an_epsilon_beyond_all_floats_is_refused(bare: Statement) -> None:
-    huge = bare.model_copy(update={"granted": Budget.of("1e309", "1e-6")})
+    huge = bare.model_copy(update={"budget": Budget.of("1e309", "1e-6")})
     with pytest.raises(InvalidValue, match="epsilon must be a finite number; got inf"):
         record_of(huge)
 

@@ -165,5 +165,5 @@ def test_three_thirds_of_delta_are_the_whole(delta: str) -> None:
 )
 def test_stages_may_not_exceed_their_charge(budget: Budget) -> None:
     fields = CHARGE.model_dump(mode="json") | {"budget": budget.model_dump(mode="json")}
-    with pytest.raises(ValidationError, match="stages must sum to at most the charge"):
+    with pytest.raises(ValidationError, match="stages must come to at most the charge"):
         Charge.model_validate(fields)
