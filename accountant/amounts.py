@@ -115,10 +115,11 @@ def float_above(amount: Fraction) -> float:
 
 def root_above(amount: Fraction) -> Fraction:
     """The square root, exact where it is rational and rounded up in bit 256 where not."""
+    exact = Fraction(math.isqrt(amount.numerator), math.isqrt(amount.denominator))
+    if exact * exact == amount:
+        return exact
     scaled = (amount.numerator << 512) // amount.denominator
-    root = math.isqrt(scaled)
-    exact = Fraction(root, 1 << 256)
-    return exact if exact * exact == amount else Fraction(root + 1, 1 << 256)
+    return Fraction(math.isqrt(scaled) + 1, 1 << 256)
 
 
 def root_below(amount: Fraction) -> Fraction:

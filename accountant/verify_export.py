@@ -9,17 +9,20 @@ verify`). Only a head published later shows a cut-off or renewed end.
 
 import hashlib
 import json
+import math
 import re
 import sys
 from fractions import Fraction
 from functools import partial
-from math import factorial
 from operator import add, le, neg, sub
 from pathlib import Path
+from statistics import NormalDist
 
 AMOUNT = re.compile(r"[0-9]{1,999}(\.[0-9]{1,30})?(e-?[0-9]{1,3})?|[0-9]{1,999}/[1-9][0-9]{0,999}")
-NOTHING = [Fraction(0), Fraction(0)]  # a budget: delta, epsilon. A pool: granted, then spent
-GRID = 10**300 * factorial(100)  # a little wider than the package's, and as bounded
+#: A budget: delta, and epsilon or (rule gaussian) mu squared. A pool: granted, then spent.
+NOTHING = [Fraction(0), Fraction(0)]
+CLOSE = 1e-8  # floats here and sixty digits there agree to this part
+GRID = 10**300 * math.factorial(100)  # a little wider than the package's, and as bounded
 FREE, ALL = None, 0  # the free pool, and all allocations together; a text is the pool of one
 FOLLOWS = {"started": "charge", "release": "started", "void": "charge"}
 MOVES = ("grant", "raise", "allocation", "charge")
@@ -44,11 +47,35 @@ def read(text):
     return it
 
 
-def amounts(it):
-    """The delta and the epsilon of a budget that has these two alone, as exact texts."""
-    require(sorted(it) == ["delta", "epsilon"], "a budget has other fields than delta and epsilon")
+def amounts(it, first="epsilon"):
+    """The delta and the other amount of a budget that has these two alone, as exact texts."""
+    require(sorted(it) == ["delta", first], f"a budget has other fields than delta and {first}")
     require(all(map(AMOUNT.fullmatch, it.values())), "an amount is not a decimal or a fraction")
-    return [Fraction(it["delta"]), Fraction(it["epsilon"])]
+    return [Fraction(it["delta"]), Fraction(it[first])]
+
+
+def lifted(epsilon):
+    """The mu at which a Gaussian covers a pure epsilon; about 1.2533 epsilon where it is small."""
+    if epsilon < 1e-5:
+        return epsilon * math.sqrt(math.pi / 2)
+    return -2 * NormalDist().inv_cdf(1 / (1 + math.exp(epsilon)))
+
+
+def gaussian_cost(stages, odds):
+    """What losses cost under the rule gaussian: the delta aside, and mu squared. In floats."""
+    delta = mu_squared = 0.0
+    for loss in (loss for stage in stages for loss in stage["losses"]):
+        it = {name: float(Fraction(x)) for name, x in loss.items() if name != "kind"}
+        count = it.get("count", 1)
+        mu = it["mu"] if loss["kind"] == "gaussian" else lifted(it["epsilon"])
+        mu_squared += count * mu**2
+        delta += count * (it.get("delta", 0.0) + it.get("leak", 0.0) * odds)
+    return [delta, mu_squared]
+
+
+def near(stated, found):
+    """Whether exact amounts are what floats find."""
+    return all(abs(float(x) - y) <= CLOSE * y for x, y in zip(stated, found))
 
 
 class Book:
@@ -56,12 +83,34 @@ class Book:
 
     def __init__(self):
         self.terms = self.table = None  # the grant, and the rows and columns on record
+        self.first = "epsilon"  # or mu_squared: what the rule of the grant counts beside delta
         self.pools = {FREE: NOTHING * 2, ALL: NOTHING * 2}
         self.keys, self.open, self.excess = {}, {}, {}  # charges by key; what balances overstate
 
     def left(self, pool):
         """What was granted to a pool less what was spent from it."""
         return list(map(sub, self.pools[pool][:2], self.pools[pool][2:]))
+
+    def whole(self, entry, delta, epsilon):
+        """What the grant holds with this budget: under the rule gaussian, what it says it does."""
+        if self.first == "epsilon":
+            return [delta, epsilon]
+        parts = [
+            amounts(read(entry["balance"])[n]["granted"], self.first)
+            for n in ("free", "allocations")
+        ]
+        aside, mu_squared = map(add, *parts)
+        kept = amounts(self.terms["budget"])
+        rounding = aside - Fraction(self.terms.get("set_aside", "0"))
+        require(0 <= rounding <= kept[0] / 2**20, "more is aside than was set aside")
+        weighed = float(aside) * (1 + math.exp(epsilon)) / (1 + math.exp(min(kept[1], epsilon)))
+        mu = math.sqrt(mu_squared)
+        normal = NormalDist()
+        left = normal.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * normal.cdf(
+            -mu / 2 - epsilon / mu
+        )
+        require(left + weighed <= delta * (1 + CLOSE), "the grant does not hold so large a mu")
+        return [aside, mu_squared]
 
     def change(self, pool, granted, spent):
         """Add to what was granted to a pool and spent from it."""
@@ -77,16 +126,19 @@ class Book:
         require(key is None or kind == "charge" or kind in FOLLOWS, f"a {kind} has no release key")
         require(pool in self.pools or kind == "allocation", "there is no such allocation")
         if kind in MOVES:
-            money = amounts(body["budget"])
-            simple = all(money) and money[0] < 1 and not any(GRID % x.denominator for x in money)
-            require(simple, "epsilon is above 0, delta between 0 and 1, and both are simple")
+            money = amounts(body["budget"], self.first if pool and kind != "charge" else "epsilon")
+            simple = money[1] and money[0] < 1 and not any(GRID % x.denominator for x in money)
+            require(simple, "epsilon or mu is above 0, delta below 1, and both are simple")
+            require(money[0] or "mu_squared" in body["budget"], "delta is above 0")
         if kind == "grant":
             require(self.terms is None, "the data set was granted before")
             self.terms, self.table = body, body["table"]
-            self.change(FREE, money, NOTHING)
+            self.first = "mu_squared" if body.get("rule") == "gaussian" else "epsilon"
+            self.change(FREE, self.whole(entry, *money), NOTHING)
         elif kind in ("allocation", "raise"):  # it states the new whole
             require(pool != "" and (kind == "raise" or pool not in self.pools), "the name is taken")
             others = NOTHING if pool else self.pools[ALL][:2]
+            money = money if pool else self.whole(entry, *money)
             more = list(map(sub, money, map(add, others, self.pools.get(pool, NOTHING)[:2])))
             require(all(map(le, NOTHING, more)) and any(more), "a raise must be to more")
             if pool is not FREE:  # an allocation grows out of the free pool
@@ -103,12 +155,16 @@ class Book:
             given = body["release_key"].partition("#")[0]
             times, plan = self.keys.get(given, (0, body["plan_hash"]))
             stages = map(sum, zip(NOTHING, *(amounts(x["budget"]) for x in body["stages"])))
+            summed = body.get("composition", "sum") == "sum"  # if not, the package composes losses
             require(key == body["release_key"], "the release key is not the one in the body")
             require(key == given + (f"#{times + 1}" if times else ""), "the key's number is wrong")
             require(plan == body["plan_hash"], "the release key was used for another plan")
             require(body["unit"] == self.terms["unit"], "the unit is not that of the grant")
             require(self.table, "the table must be recorded before a charge")
-            require(all(map(le, stages, money)), "the stages sum to more than the charge")
+            require(
+                not summed or all(map(le, stages, money)), "the stages sum to more than the charge"
+            )
+            money = self.cost(entry, body["stages"]) or money
             covered = all(map(le, money, self.left(pool)))
             self.keys[given] = times + 1, plan
             self.open[key] = "charge", pool, money if covered else NOTHING
@@ -123,12 +179,25 @@ class Book:
             if kind == "void":
                 self.change(pool, NOTHING, list(map(neg, cost)))
         elif kind == "refusal":
-            left, asked = self.left(pool), amounts(body["asked"])
+            left, asked = self.left(pool), amounts(body["asked"], self.first)
             lacking = [max(lack, Fraction(0)) for lack in map(sub, asked, left)]
-            stated = [x for n in ("granted", "spent", "remaining") for x in amounts(body[n])]
+            names = "granted", "spent", "remaining"
+            stated = [x for n in names for x in amounts(body[n], self.first)]
             require(stated == self.pools[pool] + left, "the refusal states another balance")
-            require(amounts(body["shortfall"]) == lacking, "the shortfall is another")
+            require(amounts(body["shortfall"], self.first) == lacking, "the shortfall is another")
             require(any(lacking), "the refused request would have fitted")
+
+    def cost(self, entry, stages):
+        """Under the rule gaussian: by how much the balance says that the pool's spending grew."""
+        if self.first == "epsilon":
+            return None
+        pool = entry["allocation"]
+        said = read(entry["balance"])["free" if pool is FREE else "allocation"]["spent"]
+        stated = list(map(sub, amounts(said, self.first), self.pools[pool][2:]))
+        odds = 1 + math.exp(amounts(self.terms["budget"])[1])
+        require(stages and all(x["losses"] for x in stages), "the stages state no losses")
+        require(near(stated, gaussian_cost(stages, odds)), "the losses cost another amount")
+        return stated
 
     def compare(self, entry):
         """The balance is what the entries leave. Only entries of format 1, the first, lack it."""
@@ -138,7 +207,9 @@ class Book:
         pool, stated, excess = entry["allocation"], read(entry["balance"]), {}
         for name, it in (("free", FREE), ("allocations", ALL), ("allocation", pool)):
             if name != "allocation" or (pool is not FREE and pool in self.pools):
-                said = amounts(stated[name]["granted"]) + amounts(stated[name]["spent"])
+                said = [
+                    x for n in ("granted", "spent") for x in amounts(stated[name][n], self.first)
+                ]
                 excess[it] = list(map(sub, said, self.pools[it]))
         new = any(any(x) and x != self.excess.get(it) for it, x in excess.items())
         self.excess.update(excess)
