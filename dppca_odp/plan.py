@@ -28,7 +28,7 @@ from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan, UnusableTable
 from dppca_odp.planned import PlannedStage, Setting
 from dppca_odp.preview import Preview
-from dppca_odp.primitives.stages import Ask, make_in_stages
+from dppca_odp.primitives.stages import Ask, Program, make_in_stages
 from dppca_odp.releases import Release
 from dppca_odp.scores.scores import Scores
 from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
@@ -148,7 +148,7 @@ class Plan(Fact):
             unit=self.unit,
             rows=rows,
             columns=len(self.columns),
-            stages=self._stages(rows),
+            stages=self.stages(rows),
         )
 
     def make(self, rows: int) -> Measurement:
@@ -156,7 +156,6 @@ class Plan(Fact):
 
         Raises:
             InvalidPlan: the plan cannot run on such a table.
-            LossExceedsCharge: a privacy map exceeds its share.
         """
         _check_rows(rows)
         try:
@@ -212,7 +211,7 @@ class Plan(Fact):
                 plan_hash=self.hash,
                 unit=self.unit,
                 budget=self.budget,
-                stages=tuple(line.stage for line in self._stages(len(rows))),
+                stages=tuple(line.stage for line in self.stages(len(rows))),
                 actor=actor,
                 purpose=purpose,
             )
@@ -245,7 +244,12 @@ class Plan(Fact):
             record=record,
         )
 
-    def _stages(self, rows: int) -> tuple[PlannedStage, ...]:
+    def stages(self, rows: int) -> tuple[PlannedStage, ...]:
+        """The stages of all releases, each named after its release.
+
+        Raises:
+            InvalidPlan: the plan cannot run on a table of so many rows.
+        """
         _check_rows(rows)
         shares = self.shares()
         lines: list[PlannedStage] = []
@@ -268,25 +272,22 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
     input metric        Hamming distance over rows
     output              mapping from release name to its answer
     output measure      approximate differential privacy
-    privacy map         1..c -> the sum of the releases' maps at c, at most the plan's budget;
-                        0 -> (0, 0); beyond c rows: error
+    privacy map         1..c -> the sum of the stages, at most the plan's budget; 0 -> (0, 0);
+                        beyond c rows: error
     ==================  ==================================================
 
-    Proof: OpenDP's adaptive composition. Each release is built once before, on coordinate axes
-    in place of directions that are not yet known, to read its map; its map does not depend on
-    the directions, and the composition refuses a measurement whose map exceeds that.
+    Proof: ``make_in_stages`` over the stages of all releases. Which directions a release stands
+    on may be known only from an answer before; its stages do not depend on them.
     Source: sequential composition, Dwork and Roth (2014), Theorem 3.16.
 
     Raises:
-        ValueError: as the constructors of the releases.
-        LossExceedsCharge: a release's map exceeds its share.
+        ValueError: as the releases.
     """
     rows, _ = matrix_shape(input_domain, input_metric)
-    columns, d_in = len(plan.columns), plan.unit.rows_per_person
     shares = plan.shares()
 
-    def build(release: Planned, directions: Floats) -> Measurement:
-        return release.make(
+    def program(release: Planned, directions: Floats) -> Program[Any]:
+        return release.program(
             input_domain,
             input_metric,
             share=shares[release.name],
@@ -294,23 +295,26 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
             directions=directions,
         )
 
-    losses = []
-    for release in plan.releases:
-        dry = build(release, np.eye(columns, plan.components(release)))
-        check_loss(dry, d_in, shares[release.name])
-        losses.append(dry.map(d_in))
+    for release in plan.releases:  # what cannot run along any directions is refused now
+        program(release, np.eye(len(plan.columns), plan.components(release)))
 
     def run(ask: Ask) -> dict[str, Any]:
         answers: dict[str, Any] = {}
         for release in plan.releases:
-            directions = np.eye(columns, plan.components(release))
+            directions = np.eye(len(plan.columns), plan.components(release))
             if not isinstance(release, Directions):
                 given = release.directions
                 directions = answers[given].vectors if isinstance(given, str) else np.array(given)
-            answers[release.name] = ask(build(release, directions))
+            answers[release.name] = program(release, directions)(ask)
         return answers
 
-    return make_in_stages(input_domain, input_metric, d_in=d_in, losses=losses, run=run)
+    return make_in_stages(
+        input_domain,
+        input_metric,
+        d_in=plan.unit.rows_per_person,
+        stages=[line.stage for line in plan.stages(rows)],
+        run=run,
+    )
 
 
 def _check_rows(rows: int) -> None:

@@ -13,6 +13,7 @@ from accountant.amounts import Amount
 from accountant.facts import Fact, Name
 from accountant.specs import Budget, PrivacyUnit, Stage
 from dppca_odp.columns import Label
+from dppca_odp.primitives.stages import Program, make_in_stages
 from dppca_odp.values import Finite, Floats
 
 #: Directions that a release stands on: the name of an earlier release of directions, or public
@@ -69,6 +70,20 @@ class PlannedRelease(Fact, ABC):
         """The stages that a share of the budget pays for, with losses at the privacy unit."""
 
     @abstractmethod
+    def program(
+        self,
+        input_domain: Domain,
+        input_metric: Metric,
+        *,
+        share: Budget,
+        setting: Setting,
+        directions: Floats,
+    ) -> Program[Any]:
+        """What it asks of prepared rows, stage by stage, and makes of the answers.
+
+        ``directions`` are those it stands on, p by k, for a release that stands on some.
+        """
+
     def make(
         self,
         input_domain: Domain,
@@ -78,11 +93,17 @@ class PlannedRelease(Fact, ABC):
         setting: Setting,
         directions: Floats,
     ) -> Measurement:
-        """The OpenDP measurement, from prepared rows to an answer.
-
-        ``directions`` are those it stands on, p by k, for a release that stands on some.
-        """
+        """The release alone as an OpenDP measurement, from prepared rows to an answer."""
+        return make_in_stages(
+            input_domain,
+            input_metric,
+            d_in=setting.unit.rows_per_person,
+            stages=[line.stage for line in self.stages(share, setting)],
+            run=self.program(
+                input_domain, input_metric, share=share, setting=setting, directions=directions
+            ),
+        )
 
     @abstractmethod
     def released(self, answer: Any, setting: Setting) -> Any:
-        """The record of what the measurement answered."""
+        """The record of what its program answered."""
