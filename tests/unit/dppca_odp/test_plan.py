@@ -31,6 +31,9 @@ PMWM = {"kind": "pmwm", "lower_bound": 0, "upper_bound": 100}
 HUBER = {"kind": "huber", "lowest_scale": -5, "highest_scale": 5, "scale_fraction": "1/4"}
 
 
+OLD_HASH = "fb2e2140daa7f38989a7184a3738f5e5ff4290e7919927268cde6df41624a569"
+
+
 def directions(**changes):
     return {"kind": "directions", "name": "axes", "components": 2} | changes
 
@@ -568,6 +571,65 @@ class TestMeasurement:
         space = matrix_domain(60, 3), rows_metric()
         chain = space >> then_plan(plan=plan())
         assert chain.map(2) == make_plan(*space, plan=plan()).map(2) == plan().make(60).map(2)
+
+
+class TestCommitted:
+    def test_the_composition_is_the_sum_unless_told_and_then_not_in_the_hash(self):
+        assert plan() == plan(composition="sum")
+        assert "composition" not in plan().model_dump_json()
+        # the hash of this plan before there were compositions
+        assert plan().hash == OLD_HASH == plan(composition="sum").hash
+        committed = plan(composition="committed")
+        assert committed.hash != OLD_HASH
+        assert "committed" == json.loads(committed.model_dump_json())["composition"]
+        assert committed == Plan.model_validate_json(committed.model_dump_json())
+
+    def test_another_composition_is_refused(self):
+        with pytest.raises(ValidationError, match="composition"):
+            plan(composition="gaussian")
+
+    def test_the_factor_of_the_sum_is_one(self):
+        assert 1 == plan().factor(60)
+        assert plan().shares() == plan().shares(plan().factor(60))
+
+    def test_one_factor_multiplies_the_epsilon_of_every_release_and_no_delta(self):
+        committed = plan(composition="committed")
+        factor = committed.factor(60)
+        assert 1.3 < factor < 3
+        for name, share in committed.shares(factor).items():
+            alone = plan().shares()[name]
+            assert Budget.of(alone.epsilon * factor, alone.delta) == share
+        stages = [line.stage.budget for line in committed.stages(60)]
+        assert factor == sum(stage.epsilon for stage in stages)
+        assert Fraction("1e-6") == sum(stage.delta for stage in stages)
+
+    def test_every_stage_has_less_noise_than_under_the_sum(self):
+        alone, committed = plan().stages(60), plan(composition="committed").stages(60)
+        for line, other in zip(alone, committed, strict=True):
+            assert line.stage.name == other.stage.name
+            if line.noise_scale is not None:
+                assert other.noise_scale < 0.8 * line.noise_scale
+
+    def test_it_is_charged_and_released_as_committed(self, table, accountant):
+        committed = plan(composition="committed")
+        release = committed.run(table, accountant)
+        (charge,) = [entry for entry in accountant.entries() if entry.kind == "charge"]
+        charged = Charge.model_validate_json(charge.body)
+        assert ("committed", "committed") == (charged.composition, release.composition)
+        assert charged.budget == committed.budget == accountant.spent()
+        assert charged.stages == tuple(line.stage for line in committed.stages(60))
+        assert release == Release.model_validate_json(release.model_dump_json())
+        assert committed.run(table, accountant).from_ledger
+
+    def test_a_release_by_the_sum_says_nothing_of_it(self, table, accountant):
+        release = plan().run(table, accountant)
+        assert "sum" == release.composition
+        assert "composition" not in release.model_dump_json()
+
+    def test_a_budget_too_small_for_floating_point_is_refused(self):
+        tiny = plan(composition="committed", budget={"epsilon": "1e-7", "delta": "1e-9"})
+        with pytest.raises(InvalidPlan, match="a committed plan must keep epsilon 1e-07; got"):
+            tiny.make(60)
 
 
 class TestRun:
