@@ -28,6 +28,7 @@ from accountant.errors import InvalidAmount
 from accountant.facts import Fact, in_one_line, read_file
 from accountant.rules import CommittedRule
 from accountant.specs import Budget, PrivacyUnit, Split, StageWeight
+from dppca_odp.budgets import BudgetOrMu
 from dppca_odp.columns import Column, Label
 from dppca_odp.committed import largest_factor
 from dppca_odp.directions import Directions
@@ -52,7 +53,8 @@ NamedColumn = Annotated[
 class Plan(Fact):
     """Releases with weights, under one budget, one unit, and public facts of the columns."""
 
-    budget: Budget
+    budget: BudgetOrMu
+    """Epsilon and delta; or a mu with a delta, which is kept as the epsilon that it has there."""
     unit: PrivacyUnit
     columns: Annotated[tuple[NamedColumn, ...], Field(min_length=1)]
     """One for each column that is measured, in order; a bare name is a column without bounds."""

@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import Annotated, Any, NamedTuple
 
 from opendp.mod import Domain, Measurement, Metric
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, PlainSerializer, Tag
 
-from accountant.amounts import Amount
+from accountant.amounts import Amount, to_text
 from accountant.facts import Fact, Name
-from accountant.specs import Budget, PrivacyUnit, Stage
+from accountant.specs import Budget, PrivacyUnit, Split, Stage
 from dppca_odp.columns import Label
 from dppca_odp.primitives.stages import Program, make_in_stages
 from dppca_odp.values import Finite, Floats
@@ -27,6 +27,48 @@ StandsOn = Annotated[
 def named(directions: StandsOn) -> str:
     """The release of directions, or "given"."""
     return directions if isinstance(directions, str) else "given"
+
+
+def _sorted_by_name(given: Any) -> Any:
+    if isinstance(given, tuple):
+        return given
+    if not isinstance(given, dict):
+        raise ValueError(
+            f"weights must be an object of stages and amounts; got {type(given).__name__}. "
+            'Write {"stage": "2"}.'
+        )
+    return tuple(sorted(given.items()))
+
+
+#: Weights of some stages by name, as an object in JSON: the others keep their defaults.
+StageWeights = Annotated[
+    tuple[tuple[Name, Amount], ...],
+    BeforeValidator(_sorted_by_name, json_schema_input_type=dict[str, Amount]),
+    PlainSerializer(lambda pairs: {name: to_text(weight) for name, weight in pairs}),
+    Field(exclude_if=lambda given: not given),
+]
+
+
+def reweighted(defaults: Split, weights: StageWeights) -> Split:
+    """The split with these weights in place of some of its own.
+
+    Raises:
+        ValueError: a stage that is not there, or a weight of 0.
+    """
+    known = ", ".join(stage.name for stage in defaults.weights)
+    given = dict(weights)
+    for name, weight in given.items():
+        if name not in [stage.name for stage in defaults.weights] or not weight:
+            raise ValueError(
+                f"weights must be above 0, of the stages {known}; got {to_text(weight)} for "
+                f"{name}. Use their names."
+            )
+    return Split(
+        weights=tuple(
+            stage.model_copy(update={"weight": given.get(stage.name, stage.weight)})
+            for stage in defaults.weights
+        )
+    )
 
 
 class PlannedStage(Fact):

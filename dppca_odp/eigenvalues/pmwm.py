@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
-from dppca_odp.planned import PlannedStage
+from dppca_odp.planned import PlannedStage, StageWeights, reweighted
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
 from dppca_odp.primitives.noise import lowered
 from dppca_odp.primitives.pairs import make_part_of_pairs
@@ -50,6 +50,8 @@ class PMWM(EigenvalueMethod):
     pair_rows: Literal["reuse", "split"] = "split"
     """Use all pairs in both stages, or half for the cutoffs and the rest for the mean."""
     grid: SearchGrid = SearchGrid()
+    weights: StageWeights = ()
+    """Of the stages quantile and mean, 1 each."""
 
     @model_validator(mode="after")
     def _bounds_in_order(self) -> Self:
@@ -59,6 +61,16 @@ class PMWM(EigenvalueMethod):
                 f"got {self.lower_bound} and {self.upper_bound}. Swap or widen them."
             )
         return self
+
+    @model_validator(mode="after")
+    def _weights_suit(self) -> Self:
+        _ = self.split  # refuses weights of other stages
+        return self
+
+    @property
+    def split(self) -> Split:
+        """The source's rule, if no other weights are given."""
+        return reweighted(SPLIT, self.weights)
 
     def parts(self, pairs: int) -> tuple[range, range]:
         """The positions of the pairs used for the cutoffs, and for the mean.
@@ -78,7 +90,7 @@ class PMWM(EigenvalueMethod):
         self, share: Budget, *, pairs: int, components: int, d_in: int
     ) -> tuple[PlannedStage, ...]:
         """Two stages: 2k quantiles, and the mean."""
-        shares = SPLIT.divide(share)
+        shares = self.split.divide(share)
         _, for_mean = self.parts(pairs)
         each = shares["quantile"].epsilon / (2 * components)
         planned = mean_stage(shares["mean"], columns=components, d_in=d_in)
@@ -114,7 +126,7 @@ class PMWM(EigenvalueMethod):
         """Two quantiles of each component, then the mean between them."""
         pairs, components = matrix_shape(input_domain, input_metric)
         for_quantiles, for_mean = self.parts(pairs)
-        shares = SPLIT.divide(share)
+        shares = self.split.divide(share)
         each = shares["quantile"].epsilon / (2 * components)
         rate = lowered(Fraction(lowered(each)) / (2 * d_in))
         trim = min(max(self.trim_constant / len(for_quantiles), self.trim_fraction), 0.49)

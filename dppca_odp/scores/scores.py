@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from accountant.amounts import Amount
 from accountant.losses import ApproximateLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.columns import Label
 from dppca_odp.frame import Frame
-from dppca_odp.planned import PlannedRelease, PlannedStage, Setting, StandsOn, named
+from dppca_odp.planned import (
+    PlannedRelease,
+    PlannedStage,
+    Setting,
+    StageWeights,
+    StandsOn,
+    named,
+    reweighted,
+)
 from dppca_odp.primitives.columns import make_projection
 from dppca_odp.primitives.stages import Ask, Program, make_in_stages, program_after
 from dppca_odp.releases import ReleasedScores
@@ -89,6 +97,22 @@ class Scores(PlannedRelease):
     frame_weight: Weight = Fraction(1)
     histogram_weight: Weight = Fraction(1)
     """How the share is split when the frame is private; a public one leaves all to the counts."""
+    weights: StageWeights = ()
+    """Of the stages frame and histogram, as above."""
+
+    @model_validator(mode="after")
+    def _weights_suit(self) -> Self:
+        _ = self.split  # refuses weights of other stages
+        return self
+
+    @property
+    def split(self) -> Split:
+        """The frame, if it is private, takes no delta."""
+        frame = StageWeight(name="frame", weight=self.frame_weight, uses_delta=False)
+        histogram = StageWeight(name="histogram", weight=self.histogram_weight, uses_delta=True)
+        public = isinstance(self.frame, Frame)
+        stages = (histogram,) if public else (frame, histogram)
+        return reweighted(Split(weights=stages), self.weights)
 
     def check(self, *, columns: int, components: int, labels: tuple[Label, ...]) -> None:
         """Refuse axes that are equal or not there, and a label that is not declared."""
@@ -103,14 +127,8 @@ class Scores(PlannedRelease):
             )
 
     def shares(self, share: Budget) -> dict[str, Budget]:
-        """The budgets of the stages: the frame's, if it is private, takes no delta."""
-        if isinstance(self.frame, Frame):
-            return {"histogram": share}
-        weights = (
-            StageWeight(name="frame", weight=self.frame_weight, uses_delta=False),
-            StageWeight(name="histogram", weight=self.histogram_weight, uses_delta=True),
-        )
-        return Split(weights=weights).divide(share)
+        """The budgets of the stages."""
+        return self.split.divide(share)
 
     def cells(self, frame: Frame, labels: tuple[Label, ...]) -> Cells:
         """The grid on a frame, for every group."""
