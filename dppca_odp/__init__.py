@@ -16,8 +16,10 @@ from dppca_odp.directions import (
     Directions,
     make_directions,
     make_kendall_matrix,
+    make_noisy_eigenvectors,
     then_directions,
     then_kendall_matrix,
+    then_noisy_eigenvectors,
 )
 from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean, then_clipped_mean
 from dppca_odp.eigenvalues.huber import Huber, make_huber, then_huber
@@ -45,6 +47,7 @@ from dppca_odp.primitives.columns import (
 )
 from dppca_odp.primitives.means import GaussianMean, make_gaussian_mean, then_gaussian_mean
 from dppca_odp.primitives.noise import (
+    gaussian_to_approximate,
     make_gaussian,
     make_gaussian_steps,
     then_gaussian,
@@ -78,7 +81,12 @@ from dppca_odp.primitives.scales import (
     then_dyadic_counts,
     then_dyadic_scale,
 )
-from dppca_odp.primitives.stages import make_in_stages, then_in_stages
+from dppca_odp.primitives.stages import (
+    make_committed_stages,
+    make_in_stages,
+    then_committed_stages,
+    then_in_stages,
+)
 from dppca_odp.primitives.sums import make_clamped_sum, then_clamped_sum
 from dppca_odp.releases import Release, ReleasedDirections, ReleasedScores, ReleasedScree
 from dppca_odp.scores.additive import (
@@ -151,12 +159,14 @@ __all__ = [
     "SearchGrid",
     "UnusableTable",
     "draw_pairing",
+    "gaussian_to_approximate",
     "load_table",
     "make_additive_histogram",
     "make_cell_counts",
     "make_cell_map",
     "make_clamped_sum",
     "make_clipped_mean",
+    "make_committed_stages",
     "make_directions",
     "make_distances",
     "make_dyadic_counts",
@@ -171,6 +181,7 @@ __all__ = [
     "make_in_stages",
     "make_kendall_matrix",
     "make_leading_columns",
+    "make_noisy_eigenvectors",
     "make_part_of_pairs",
     "make_plan",
     "make_pmwm",
@@ -201,6 +212,7 @@ __all__ = [
     "then_cell_map",
     "then_clamped_sum",
     "then_clipped_mean",
+    "then_committed_stages",
     "then_directions",
     "then_distances",
     "then_dyadic_counts",
@@ -215,6 +227,7 @@ __all__ = [
     "then_in_stages",
     "then_kendall_matrix",
     "then_leading_columns",
+    "then_noisy_eigenvectors",
     "then_part_of_pairs",
     "then_plan",
     "then_pmwm",

@@ -24,8 +24,9 @@ from accountant.specs import Budget, Stage
 from dppca_odp.columns import Label
 from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
 from dppca_odp.primitives.columns import make_leading_columns
-from dppca_odp.primitives.noise import gaussian_stage, then_gaussian
+from dppca_odp.primitives.noise import GaussianStage, gaussian_stage, then_gaussian
 from dppca_odp.primitives.pairs import Pairing, draw_pairing, number_of_pairs, ring_degree
+from dppca_odp.primitives.stages import Program, make_in_stages
 from dppca_odp.releases import ReleasedDirections
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
 from dppca_odp.values import Floats, Integers, as_matrix
@@ -60,21 +61,16 @@ class Directions(PlannedRelease):
     def stages(self, share: Budget, setting: Setting) -> tuple[PlannedStage, ...]:
         """One Gaussian stage: the matrix."""
         units = MatrixUnits(setting.rows, setting.columns, ring_degree(setting.rows, self.degree))
-        planned = gaussian_stage(
-            share,
-            sensitivity=units.sensitivity(setting.unit.rows_per_person),
-            numbers=setting.columns**2,
-        )
-        stage = Stage(name="matrix", budget=share, losses=(planned.loss,))
+        planned = matrix_stage(units, share, d_in=setting.unit.rows_per_person)
         return (
             PlannedStage(
-                stage=stage,
+                stage=Stage(name="matrix", budget=share, losses=(planned.loss,)),
                 noise_scale=planned.scale / units.whole,
                 noise="standard deviation on the diagonal of the matrix",
             ),
         )
 
-    def make(
+    def program(
         self,
         input_domain: Domain,
         input_metric: Metric,
@@ -82,17 +78,18 @@ class Directions(PlannedRelease):
         share: Budget,
         setting: Setting,
         directions: Floats,
-    ) -> Measurement:
-        """See ``make_directions``; it stands on no other directions."""
+    ) -> Program[NoisyDirections]:
+        """One question about the measured columns; it stands on no other directions."""
         measured = make_leading_columns(input_domain, input_metric, columns=setting.columns)
-        pairing = draw_pairing(setting.rows, ring_degree(setting.rows, self.degree))
-        chain: Measurement = measured >> then_directions(
+        question = make_noisy_eigenvectors(
+            measured.output_domain,
+            measured.output_metric,
             components=self.components,
-            pairing=pairing,
+            pairing=draw_pairing(setting.rows, ring_degree(setting.rows, self.degree)),
             share=share,
             d_in=setting.unit.rows_per_person,
         )
-        return chain
+        return lambda ask: ask(measured >> question)
 
     def released(self, answer: NoisyDirections, setting: Setting) -> ReleasedDirections:
         """The directions, and how noisy their matrix was."""
@@ -252,14 +249,12 @@ def make_directions(
     input metric        Hamming distance over rows
     output              NoisyDirections: p by k, orthonormal, largest eigenvalue first
     output measure      approximate differential privacy
-    privacy map         that of ``make_gaussian`` at the matrix's sensitivity; at ``d_in`` at
-                        most the share, in both coordinates
+    privacy map         1..d_in -> that of the noisy matrix, at most the share; 0 -> (0, 0);
+                        beyond d_in: error
     cost                N p^2 + p^3
     ==================  ==================================================
 
-    Proof: one Gaussian on p^2 integers; (E + E')/2, eigenvectors and signs (the largest entry
-    is positive) are post-processing. Noise on the mean matrix: sigma on the diagonal,
-    sigma/sqrt(2) off it, sigma = 2 sqrt(2) d_in / (n mu) for a ring.
+    Proof: that of ``make_noisy_eigenvectors``, at the share's delta.
     Source: the ``dppca`` package, dp_pc_dir.
 
     Raises:
@@ -271,20 +266,74 @@ def make_directions(
     >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)
     True
     """
+    question = make_noisy_eigenvectors(
+        input_domain, input_metric, components=components, pairing=pairing, share=share, d_in=d_in
+    )
+    units = MatrixUnits(*matrix_shape(input_domain, input_metric), pairing.degree)
+    loss = matrix_stage(units, share, d_in=d_in).loss
+    return make_in_stages(
+        input_domain,
+        input_metric,
+        d_in=d_in,
+        stages=[Stage(name="matrix", budget=share, losses=(loss,))],
+        run=lambda ask: ask(question),
+    )
+
+
+def make_noisy_eigenvectors(
+    input_domain: Domain,
+    input_metric: Metric,
+    *,
+    components: int,
+    pairing: Pairing,
+    share: Budget,
+    d_in: int,
+) -> Measurement:
+    """The same eigenvectors, with the Gaussian loss of their matrix.
+
+    ==================  ==================================================
+    input domain        matrices, n rows by p columns
+    input metric        Hamming distance over rows
+    output              NoisyDirections: p by k, orthonormal, largest eigenvalue first
+    output measure      Gaussian differential privacy
+    privacy map         that of ``make_gaussian`` at the matrix's sensitivity; at ``d_in`` at
+                        most the loss of ``matrix_stage``
+    cost                N p^2 + p^3
+    ==================  ==================================================
+
+    Proof: one Gaussian on p^2 integers; (E + E')/2, eigenvectors and signs (the largest entry
+    is positive) are post-processing. Noise on the mean matrix: sigma on the diagonal,
+    sigma/sqrt(2) off it, sigma = 2 sqrt(2) d_in / (n mu) for a ring.
+    Source: the ``dppca`` package, dp_pc_dir.
+
+    Raises:
+        ValueError: as ``make_directions``.
+
+    >>> from dppca_odp.spaces import matrix_domain, rows_metric
+    >>> m = make_noisy_eigenvectors(matrix_domain(9, 2), rows_metric(), components=1,
+    ...     pairing=draw_pairing(9, 4), share=Budget.of("1", "1e-5"), d_in=1)
+    >>> round(float(m.map(1)[0]), 6)
+    0.268051
+    """
     _, columns = matrix_shape(input_domain, input_metric)
     if not 1 <= components <= columns:
         raise ValueError(
             f"components must be between 1 and {columns}; got {components}. Use fewer."
         )
     matrix = make_kendall_matrix(input_domain, input_metric, pairing=pairing)
-    stage = gaussian_stage(share, sensitivity=matrix.map(d_in), numbers=columns**2)
     units = MatrixUnits(pairing.rows, columns, pairing.degree)
+    stage = matrix_stage(units, share, d_in=d_in)
 
     def read(entries: list[int]) -> NoisyDirections:
         return NoisyDirections(leading_eigenvectors(entries, components), stage.scale / units.whole)
 
-    chain: Measurement = matrix >> then_gaussian(scale=stage.scale, delta=stage.delta) >> read
+    chain: Measurement = matrix >> then_gaussian(scale=stage.scale) >> read
     return chain
+
+
+def matrix_stage(units: MatrixUnits, share: Budget, *, d_in: int) -> GaussianStage:
+    """The Gaussian stage of the matrix."""
+    return gaussian_stage(share, sensitivity=units.sensitivity(d_in), numbers=units.columns**2)
 
 
 def leading_eigenvectors(entries: list[int], components: int) -> Floats:
@@ -298,3 +347,4 @@ def leading_eigenvectors(entries: list[int], components: int) -> Floats:
 
 then_kendall_matrix: Any = to_then(make_kendall_matrix)
 then_directions: Any = to_then(make_directions)
+then_noisy_eigenvectors: Any = to_then(make_noisy_eigenvectors)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from fractions import Fraction
+from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -18,17 +20,23 @@ from opendp.mod import Domain, Measurement, Metric
 from pydantic import BeforeValidator, Field, model_validator
 
 from accountant import Accountant, Charge
+from accountant.amounts import float_below, show_delta_down
+from accountant.charges import Composition
 from accountant.composition import require_spendable
 from accountant.entries import canonical_json
+from accountant.errors import InvalidAmount
 from accountant.facts import Fact, in_one_line, read_file
+from accountant.rules import CommittedRule
 from accountant.specs import Budget, PrivacyUnit, Split, StageWeight
+from dppca_odp.budgets import BudgetOrMu
 from dppca_odp.columns import Column, Label
+from dppca_odp.committed import largest_factor
 from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan, UnusableTable
 from dppca_odp.planned import PlannedStage, Setting
 from dppca_odp.preview import Preview
-from dppca_odp.primitives.stages import Ask, make_in_stages
+from dppca_odp.primitives.stages import Ask, Program, make_committed_stages, make_in_stages
 from dppca_odp.releases import Release
 from dppca_odp.scores.scores import Scores
 from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
@@ -45,7 +53,8 @@ NamedColumn = Annotated[
 class Plan(Fact):
     """Releases with weights, under one budget, one unit, and public facts of the columns."""
 
-    budget: Budget
+    budget: BudgetOrMu
+    """Epsilon and delta; or a mu with a delta, which is kept as the epsilon that it has there."""
     unit: PrivacyUnit
     columns: Annotated[tuple[NamedColumn, ...], Field(min_length=1)]
     """One for each column that is measured, in order; a bare name is a column without bounds."""
@@ -53,6 +62,8 @@ class Plan(Fact):
     """Columns of group labels, for score pictures by group; never measured."""
     releases: Annotated[tuple[Planned, ...], Field(min_length=1)]
     """In the order they run; each gets its weight's share of the budget."""
+    composition: Annotated[Composition, Field(exclude_if=lambda given: given == "sum")] = "sum"
+    """How losses fit in the budget: they add, or all are fixed before and composed."""
 
     @model_validator(mode="after")
     def _can_run(self) -> Self:
@@ -125,12 +136,26 @@ class Plan(Fact):
         """What is public when a release meets a table of so many rows."""
         return Setting(rows, len(self.columns), self.components(release), self.unit, self.labels)
 
-    def shares(self) -> dict[str, Budget]:
-        """The exact budget of each release."""
+    def shares(self, factor: Fraction = Fraction(1)) -> dict[str, Budget]:
+        """The exact budget of each release, its epsilon multiplied by a factor."""
         weights = (
             StageWeight(name=r.name, weight=r.weight, uses_delta=True) for r in self.releases
         )
-        return Split(weights=tuple(weights)).divide(self.budget)
+        whole = Budget.of(self.budget.epsilon * factor, self.budget.delta)
+        return Split(weights=tuple(weights)).divide(whole)
+
+    def factor(self, rows: int) -> Fraction:
+        """What each release's share of epsilon is multiplied by: 1, if losses add.
+
+        Raises:
+            InvalidPlan: as ``stages``.
+        """
+        return Fraction(1) if self.composition == "sum" else _committed_factor(self, rows)
+
+    @property
+    def certified_delta(self) -> float:
+        """The delta at which a committed plan is composed: the budget's, rounded down."""
+        return float_below(self.budget.delta)
 
     def preview(self, rows: int, columns: int | None = None) -> Preview:
         """The stages, their shares, losses and public noise scales, for a table of this shape.
@@ -148,7 +173,7 @@ class Plan(Fact):
             unit=self.unit,
             rows=rows,
             columns=len(self.columns),
-            stages=self._stages(rows),
+            stages=self.stages(rows),
         )
 
     def make(self, rows: int) -> Measurement:
@@ -156,7 +181,6 @@ class Plan(Fact):
 
         Raises:
             InvalidPlan: the plan cannot run on such a table.
-            LossExceedsCharge: a privacy map exceeds its share.
         """
         _check_rows(rows)
         try:
@@ -212,7 +236,8 @@ class Plan(Fact):
                 plan_hash=self.hash,
                 unit=self.unit,
                 budget=self.budget,
-                stages=tuple(line.stage for line in self._stages(len(rows))),
+                composition=self.composition,
+                stages=tuple(line.stage for line in self.stages(len(rows))),
                 actor=actor,
                 purpose=purpose,
             )
@@ -227,6 +252,7 @@ class Plan(Fact):
                 unit=self.unit,
                 rows=len(rows),
                 columns=self.column_names,
+                composition=self.composition,
                 stages=charge.stages,
                 results=tuple(
                     release.released(answers[release.name], self.setting(release, len(rows)))
@@ -245,9 +271,18 @@ class Plan(Fact):
             record=record,
         )
 
-    def _stages(self, rows: int) -> tuple[PlannedStage, ...]:
+    def stages(self, rows: int) -> tuple[PlannedStage, ...]:
+        """The stages of all releases, each named after its release.
+
+        Raises:
+            InvalidPlan: the plan cannot run on a table of so many rows.
+        """
+        return self.stages_at(rows, self.factor(rows))
+
+    def stages_at(self, rows: int, factor: Fraction) -> tuple[PlannedStage, ...]:
+        """The same with another factor."""
         _check_rows(rows)
-        shares = self.shares()
+        shares = self.shares(factor)
         lines: list[PlannedStage] = []
         for release in self.releases:
             try:
@@ -268,25 +303,25 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
     input metric        Hamming distance over rows
     output              mapping from release name to its answer
     output measure      approximate differential privacy
-    privacy map         1..c -> the sum of the releases' maps at c, at most the plan's budget;
+    privacy map         1..c -> the stages, added or committed, at most the plan's budget;
                         0 -> (0, 0); beyond c rows: error
     ==================  ==================================================
 
-    Proof: OpenDP's adaptive composition. Each release is built once before, on coordinate axes
-    in place of directions that are not yet known, to read its map; its map does not depend on
-    the directions, and the composition refuses a measurement whose map exceeds that.
-    Source: sequential composition, Dwork and Roth (2014), Theorem 3.16.
+    Proof: ``make_in_stages``, or ``make_committed_stages``, over the stages of all releases.
+    Which directions a release stands on, and where its cutoffs lie, may be known only from an
+    answer before; the losses of its stages, types and amounts, do not depend on them.
+    Source: sequential composition, Dwork and Roth (2014), Theorem 3.16; for a committed plan Zhu,
+    Dong and Wang (2022), theorem 10.
 
     Raises:
-        ValueError: as the constructors of the releases.
-        LossExceedsCharge: a release's map exceeds its share.
+        ValueError: as the releases.
     """
     rows, _ = matrix_shape(input_domain, input_metric)
-    columns, d_in = len(plan.columns), plan.unit.rows_per_person
-    shares = plan.shares()
+    factor = plan.factor(rows)
+    shares = plan.shares(factor)
 
-    def build(release: Planned, directions: Floats) -> Measurement:
-        return release.make(
+    def program(release: Planned, directions: Floats) -> Program[Any]:
+        return release.program(
             input_domain,
             input_metric,
             share=shares[release.name],
@@ -294,23 +329,48 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
             directions=directions,
         )
 
-    losses = []
-    for release in plan.releases:
-        dry = build(release, np.eye(columns, plan.components(release)))
-        check_loss(dry, d_in, shares[release.name])
-        losses.append(dry.map(d_in))
+    for release in plan.releases:  # what cannot run along any directions is refused now
+        program(release, np.eye(len(plan.columns), plan.components(release)))
 
     def run(ask: Ask) -> dict[str, Any]:
         answers: dict[str, Any] = {}
         for release in plan.releases:
-            directions = np.eye(columns, plan.components(release))
+            directions = np.eye(len(plan.columns), plan.components(release))
             if not isinstance(release, Directions):
                 given = release.directions
                 directions = answers[given].vectors if isinstance(given, str) else np.array(given)
-            answers[release.name] = ask(build(release, directions))
+            answers[release.name] = program(release, directions)(ask)
         return answers
 
-    return make_in_stages(input_domain, input_metric, d_in=d_in, losses=losses, run=run)
+    compose = (
+        make_in_stages
+        if plan.composition == "sum"
+        else partial(make_committed_stages, delta=plan.certified_delta)
+    )
+    return compose(
+        input_domain,
+        input_metric,
+        d_in=plan.unit.rows_per_person,
+        stages=[line.stage for line in plan.stages(rows)],
+        run=run,
+    )
+
+
+@lru_cache(maxsize=64)
+def _committed_factor(plan: Plan, rows: int) -> Fraction:
+    rule = CommittedRule(delta=Fraction(plan.certified_delta))
+
+    def cost(factor: Fraction) -> Fraction:
+        return rule.cost(line.stage for line in plan.stages_at(rows, factor)).epsilon
+
+    try:
+        return largest_factor(cost, plan.budget.epsilon)
+    except InvalidAmount:
+        raise InvalidPlan(
+            f"a committed plan must keep delta {show_delta_down(plan.budget.delta)} at some "
+            "epsilon; got stages that tell as much at any. Give a Gaussian stage some of it, or "
+            "use the composition sum."
+        ) from None
 
 
 def _check_rows(rows: int) -> None:

@@ -7,12 +7,13 @@ from fractions import Fraction
 from typing import Annotated, Any, NamedTuple
 
 from opendp.mod import Domain, Measurement, Metric
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, PlainSerializer, Tag
 
-from accountant.amounts import Amount
+from accountant.amounts import Amount, to_text
 from accountant.facts import Fact, Name
-from accountant.specs import Budget, PrivacyUnit, Stage
+from accountant.specs import Budget, PrivacyUnit, Split, Stage
 from dppca_odp.columns import Label
+from dppca_odp.primitives.stages import Program, make_in_stages
 from dppca_odp.values import Finite, Floats
 
 #: Directions that a release stands on: the name of an earlier release of directions, or public
@@ -26,6 +27,48 @@ StandsOn = Annotated[
 def named(directions: StandsOn) -> str:
     """The release of directions, or "given"."""
     return directions if isinstance(directions, str) else "given"
+
+
+def _sorted_by_name(given: Any) -> Any:
+    if isinstance(given, tuple):
+        return given
+    if not isinstance(given, dict):
+        raise ValueError(
+            f"weights must be an object of stages and amounts; got {type(given).__name__}. "
+            'Write {"stage": "2"}.'
+        )
+    return tuple(sorted(given.items()))
+
+
+#: Weights of some stages by name, as an object in JSON: the others keep their defaults.
+StageWeights = Annotated[
+    tuple[tuple[Name, Amount], ...],
+    BeforeValidator(_sorted_by_name, json_schema_input_type=dict[str, Amount]),
+    PlainSerializer(lambda pairs: {name: to_text(weight) for name, weight in pairs}),
+    Field(exclude_if=lambda given: not given),
+]
+
+
+def reweighted(defaults: Split, weights: StageWeights) -> Split:
+    """The split with these weights in place of some of its own.
+
+    Raises:
+        ValueError: a stage that is not there, or a weight of 0.
+    """
+    known = ", ".join(stage.name for stage in defaults.weights)
+    given = dict(weights)
+    for name, weight in given.items():
+        if name not in [stage.name for stage in defaults.weights] or not weight:
+            raise ValueError(
+                f"weights must be above 0, of the stages {known}; got {to_text(weight)} for "
+                f"{name}. Use their names."
+            )
+    return Split(
+        weights=tuple(
+            stage.model_copy(update={"weight": given.get(stage.name, stage.weight)})
+            for stage in defaults.weights
+        )
+    )
 
 
 class PlannedStage(Fact):
@@ -69,6 +112,20 @@ class PlannedRelease(Fact, ABC):
         """The stages that a share of the budget pays for, with losses at the privacy unit."""
 
     @abstractmethod
+    def program(
+        self,
+        input_domain: Domain,
+        input_metric: Metric,
+        *,
+        share: Budget,
+        setting: Setting,
+        directions: Floats,
+    ) -> Program[Any]:
+        """What it asks of prepared rows, stage by stage, and makes of the answers.
+
+        ``directions`` are those it stands on, p by k, for a release that stands on some.
+        """
+
     def make(
         self,
         input_domain: Domain,
@@ -78,11 +135,17 @@ class PlannedRelease(Fact, ABC):
         setting: Setting,
         directions: Floats,
     ) -> Measurement:
-        """The OpenDP measurement, from prepared rows to an answer.
-
-        ``directions`` are those it stands on, p by k, for a release that stands on some.
-        """
+        """The release alone as an OpenDP measurement, from prepared rows to an answer."""
+        return make_in_stages(
+            input_domain,
+            input_metric,
+            d_in=setting.unit.rows_per_person,
+            stages=[line.stage for line in self.stages(share, setting)],
+            run=self.program(
+                input_domain, input_metric, share=share, setting=setting, directions=directions
+            ),
+        )
 
     @abstractmethod
     def released(self, answer: Any, setting: Setting) -> Any:
-        """The record of what the measurement answered."""
+        """The record of what its program answered."""

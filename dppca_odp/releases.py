@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from accountant.charges import Composition
 from accountant.facts import Fact, read_file
 from accountant.specs import Budget, PrivacyUnit, Stage
 from dppca_odp.errors import InvalidRelease
@@ -114,6 +115,8 @@ class Release(Fact):
     unit: PrivacyUnit
     rows: int
     columns: tuple[str, ...]
+    composition: Annotated[Composition, Field(exclude_if=lambda given: given == "sum")] = "sum"
+    """How its losses fit in the budget."""
     stages: tuple[Stage, ...]
     """The stages as they were charged, each named after its release."""
     results: tuple[Released, ...]

@@ -16,6 +16,7 @@ from accountant.specs import Budget, Stage
 from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
 from dppca_odp.planned import PlannedStage
 from dppca_odp.primitives.means import GaussianMean, make_gaussian_mean, mean_stage
+from dppca_odp.primitives.stages import Ask, Program
 from dppca_odp.primitives.sums import decode_noise
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Bound
@@ -66,11 +67,22 @@ class Clipped(EigenvalueMethod):
             ),
         )
 
-    def make(
+    def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
-    ) -> Measurement:
-        """See ``make_clipped_mean``."""
-        return make_clipped_mean(input_domain, input_metric, method=self, share=share, d_in=d_in)
+    ) -> Program[Estimate]:
+        """One question: the mean of min(w, C). W is never negative: 0 clips nothing below."""
+        _, components = matrix_shape(input_domain, input_metric)
+        upper = np.array(self.bounds(components))
+        lower = np.zeros(components)
+        clipped_mean = make_gaussian_mean(
+            input_domain, input_metric, lower=lower, upper=upper, share=share, d_in=d_in
+        )
+
+        def clip(ask: Ask) -> Estimate:
+            mean: GaussianMean = ask(clipped_mean)
+            return Estimate(mean.values, mean.noise_scales, lower, upper, ())
+
+        return clip
 
 
 def make_clipped_mean(
@@ -83,11 +95,12 @@ def make_clipped_mean(
     input metric        Hamming distance over pairs
     output              Estimate, k values in squared data units
     output measure      approximate differential privacy
-    privacy map         that of ``make_gaussian_mean`` on [0, C]
+    privacy map         1..d_in -> that of the mean, at most the share; 0 -> (0, 0);
+                        beyond d_in: error
     cost                m k
     ==================  ==================================================
 
-    Proof: one Gaussian mean; w is never negative, so [0, C] clips nothing below.
+    Proof: one Gaussian mean on [0, C], at the share's delta.
     Noise: sqrt(k) d_in C / (m mu), the source's sigma_C at d_in = 1.
     Source: eigenvalues document, section 2.
 
@@ -101,18 +114,7 @@ def make_clipped_mean(
     >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)
     True
     """
-    _, components = matrix_shape(input_domain, input_metric)
-    upper = np.array(method.bounds(components))
-    lower = np.zeros(components)
-
-    def answer(mean: GaussianMean) -> Estimate:
-        return Estimate(mean.values, mean.noise_scales, lower, upper, ())
-
-    mean = make_gaussian_mean(
-        input_domain, input_metric, lower=lower, upper=upper, share=share, d_in=d_in
-    )
-    chain: Measurement = mean >> answer
-    return chain
+    return method.make(input_domain, input_metric, share=share, d_in=d_in)
 
 
 then_clipped_mean: Any = to_then(make_clipped_mean)

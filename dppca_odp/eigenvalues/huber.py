@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
 from pydantic import Field, model_validator
 
@@ -20,11 +19,11 @@ from accountant.amounts import Amount
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
-from dppca_odp.planned import PlannedStage
+from dppca_odp.planned import PlannedStage, StageWeights, reweighted
 from dppca_odp.primitives.means import mean_stage
-from dppca_odp.primitives.noise import lowered, make_gaussian_steps, stage_loss
+from dppca_odp.primitives.noise import lowered, make_gaussian_steps
 from dppca_odp.primitives.scales import make_dyadic_scale
-from dppca_odp.primitives.stages import Ask, make_in_stages
+from dppca_odp.primitives.stages import Ask, Program
 from dppca_odp.primitives.sums import (
     decode_means,
     decode_noise,
@@ -57,6 +56,8 @@ class Huber(EigenvalueMethod):
     """T; left out: the logarithm of the number of pairs, rounded up."""
     blocks: Annotated[int, Field(ge=1)] | None = None
     """M; left out: half the square root of the number of pairs, rounded down, at least 1."""
+    weights: StageWeights = ()
+    """Of the stages scale and gradient descent, rho and 1 - rho."""
 
     @model_validator(mode="after")
     def _scales_in_order(self) -> Self:
@@ -67,17 +68,18 @@ class Huber(EigenvalueMethod):
             )
         return self
 
+    @model_validator(mode="after")
+    def _weights_suit(self) -> Self:
+        _ = self.split  # refuses weights of other stages
+        return self
+
     @property
     def split(self) -> Split:
         """The source's rule: rho of epsilon for the scales; the rest and delta for the descent."""
-        return Split(
-            weights=(
-                StageWeight(name="scale", weight=self.scale_fraction, uses_delta=False),
-                StageWeight(
-                    name="gradient descent", weight=1 - self.scale_fraction, uses_delta=True
-                ),
-            )
-        )
+        rho = self.scale_fraction
+        scale = StageWeight(name="scale", weight=rho, uses_delta=False)
+        descent = StageWeight(name="gradient descent", weight=1 - rho, uses_delta=True)
+        return reweighted(Split(weights=(scale, descent)), self.weights)
 
     def counts(self, pairs: int) -> tuple[int, int]:
         """The numbers of steps and blocks for a number of pairs.
@@ -122,11 +124,75 @@ class Huber(EigenvalueMethod):
             PlannedStage(stage=descent, noise_scale=None, noise="depends on the private scales"),
         )
 
-    def make(
+    def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
-    ) -> Measurement:
-        """See ``make_huber``."""
-        return make_huber(input_domain, input_metric, method=self, share=share, d_in=d_in)
+    ) -> Program[Estimate]:
+        """The scale of each component, then the descent with thresholds from them."""
+        pairs, components = matrix_shape(input_domain, input_metric)
+        steps, blocks = self.counts(pairs)
+        shares = self.split.divide(share)
+        each = shares["scale"].epsilon / components
+        scale_measurements = [
+            make_dyadic_scale(
+                input_domain,
+                input_metric,
+                column=column,
+                blocks=blocks,
+                lowest=self.lowest_scale,
+                highest=self.highest_scale,
+                epsilon=lowered(Fraction(lowered(each)) / d_in),
+            )
+            for column in range(components)
+        ]
+        descent = mean_stage(shares["gradient descent"], columns=components, d_in=d_in, steps=steps)
+
+        def descend(ask: Ask) -> Estimate:
+            scales = [ask(measurement) for measurement in scale_measurements]
+            tau = robustification_thresholds(
+                scales,
+                epsilon=float(shares["gradient descent"].epsilon),
+                pairs=pairs,
+                components=components,
+            )
+
+            def position(answers: list[list[int]]) -> Floats:
+                theta = np.full(components, self.initial)
+                for sums in answers:
+                    mean = decode_means(sums, lower=theta - tau, upper=theta + tau, pairs=pairs)
+                    with np.errstate(over="ignore"):
+                        moved = theta + self.step_size * (mean - theta)
+                    theta = np.clip(moved, 0.0, LARGEST_MEAN)
+                return theta
+
+            def next_sum(answers: list[list[int]]) -> Transformation:
+                theta = position(answers)
+                return make_clamped_sum(
+                    input_domain, input_metric, lower=theta - tau, upper=theta + tau
+                )
+
+            answers = ask(
+                make_gaussian_steps(
+                    input_domain,
+                    input_metric,
+                    d_in=d_in,
+                    size=components,
+                    steps=steps,
+                    sensitivity=sum_sensitivity(components, d_in),
+                    scale=descent.scale,
+                    next_sum=next_sum,
+                )
+            )
+            last = position(answers[:-1])
+            of_sum = decode_noise(
+                descent.scale, lower=last - tau, upper=last + tau, pairs=pairs, columns=components
+            )
+            with np.errstate(over="ignore"):
+                step_noise = np.minimum(self.step_size * of_sum, LARGEST_MEAN)
+            return Estimate(
+                position(answers), step_noise, last - tau, last + tau, _warnings(scales, self)
+            )
+
+        return descend
 
 
 def robustification_thresholds(
@@ -168,80 +234,7 @@ def make_huber(
     >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)
     True
     """
-    pairs, components = matrix_shape(input_domain, input_metric)
-    steps, blocks = method.counts(pairs)
-    shares = method.split.divide(share)
-    each = shares["scale"].epsilon / components
-    scale_measurements = [
-        dp.c.make_approximate(
-            make_dyadic_scale(
-                input_domain,
-                input_metric,
-                column=column,
-                blocks=blocks,
-                lowest=method.lowest_scale,
-                highest=method.highest_scale,
-                epsilon=lowered(Fraction(lowered(each)) / d_in),
-            )
-        )
-        for column in range(components)
-    ]
-    descent = mean_stage(shares["gradient descent"], columns=components, d_in=d_in, steps=steps)
-
-    def huber_mean(ask: Ask) -> Estimate:
-        scales = [ask(measurement) for measurement in scale_measurements]
-        tau = robustification_thresholds(
-            scales,
-            epsilon=float(shares["gradient descent"].epsilon),
-            pairs=pairs,
-            components=components,
-        )
-
-        def position(answers: list[list[int]]) -> Floats:
-            theta = np.full(components, method.initial)
-            for sums in answers:
-                mean = decode_means(sums, lower=theta - tau, upper=theta + tau, pairs=pairs)
-                with np.errstate(over="ignore"):
-                    moved = theta + method.step_size * (mean - theta)
-                theta = np.clip(moved, 0.0, LARGEST_MEAN)
-            return theta
-
-        def next_sum(answers: list[list[int]]) -> Transformation:
-            theta = position(answers)
-            return make_clamped_sum(
-                input_domain, input_metric, lower=theta - tau, upper=theta + tau
-            )
-
-        answers = ask(
-            make_gaussian_steps(
-                input_domain,
-                input_metric,
-                d_in=d_in,
-                size=components,
-                steps=steps,
-                sensitivity=sum_sensitivity(components, d_in),
-                scale=descent.scale,
-                delta=descent.delta,
-                next_sum=next_sum,
-            )
-        )
-        last = position(answers[:-1])
-        of_sum = decode_noise(
-            descent.scale, lower=last - tau, upper=last + tau, pairs=pairs, columns=components
-        )
-        with np.errstate(over="ignore"):
-            step_noise = np.minimum(method.step_size * of_sum, LARGEST_MEAN)
-        return Estimate(
-            position(answers), step_noise, last - tau, last + tau, _warnings(scales, method)
-        )
-
-    return make_in_stages(
-        input_domain,
-        input_metric,
-        d_in=d_in,
-        losses=[(lowered(each), 0.0)] * components + [stage_loss(shares["gradient descent"])],
-        run=huber_mean,
-    )
+    return method.make(input_domain, input_metric, share=share, d_in=d_in)
 
 
 def _warnings(scales: list[float], method: Huber) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from opendp.mod import Domain, Measurement, Metric
 from accountant.facts import Fact
 from accountant.specs import Budget
 from dppca_odp.planned import PlannedStage
+from dppca_odp.primitives.stages import Program, make_in_stages
+from dppca_odp.spaces import matrix_shape
 from dppca_odp.values import Floats
 
 
@@ -28,7 +30,7 @@ class Estimate(NamedTuple):
 
 
 class EigenvalueMethod(Fact, ABC):
-    """The public parameters of a method, its stages, and its measurement.
+    """The public parameters of a method, its stages, and what it asks in them.
 
     ``share`` is the exact budget of the release; ``d_in`` the number of pairs that one privacy
     unit can change.
@@ -48,7 +50,21 @@ class EigenvalueMethod(Fact, ABC):
         """The stages with their exact shares and losses at ``d_in``."""
 
     @abstractmethod
+    def program(
+        self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
+    ) -> Program[Estimate]:
+        """What the method asks of pairs (Hamming distance), and makes of the answers."""
+
     def make(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
     ) -> Measurement:
-        """The measurement, from pairs (Hamming distance) to an Estimate."""
+        """The method alone, from pairs to an Estimate."""
+        pairs, components = matrix_shape(input_domain, input_metric)
+        lines = self.stages(share, pairs=pairs, components=components, d_in=d_in)
+        return make_in_stages(
+            input_domain,
+            input_metric,
+            d_in=d_in,
+            stages=[line.stage for line in lines],
+            run=self.program(input_domain, input_metric, share=share, d_in=d_in),
+        )

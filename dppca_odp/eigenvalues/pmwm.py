@@ -10,19 +10,18 @@ from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
-import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field, model_validator
 
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
-from dppca_odp.planned import PlannedStage
+from dppca_odp.planned import PlannedStage, StageWeights, reweighted
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
-from dppca_odp.primitives.noise import lowered, stage_loss
+from dppca_odp.primitives.noise import lowered
 from dppca_odp.primitives.pairs import make_part_of_pairs
 from dppca_odp.primitives.quantiles import Quantile, SearchGrid, then_unbounded_quantile
-from dppca_odp.primitives.stages import Ask, make_in_stages
+from dppca_odp.primitives.stages import Ask, Program
 from dppca_odp.primitives.sums import decode_noise
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Bound, Finite, Floats, Positive
@@ -51,6 +50,8 @@ class PMWM(EigenvalueMethod):
     pair_rows: Literal["reuse", "split"] = "split"
     """Use all pairs in both stages, or half for the cutoffs and the rest for the mean."""
     grid: SearchGrid = SearchGrid()
+    weights: StageWeights = ()
+    """Of the stages quantile and mean, 1 each."""
 
     @model_validator(mode="after")
     def _bounds_in_order(self) -> Self:
@@ -60,6 +61,16 @@ class PMWM(EigenvalueMethod):
                 f"got {self.lower_bound} and {self.upper_bound}. Swap or widen them."
             )
         return self
+
+    @model_validator(mode="after")
+    def _weights_suit(self) -> Self:
+        _ = self.split  # refuses weights of other stages
+        return self
+
+    @property
+    def split(self) -> Split:
+        """The source's rule, if no other weights are given."""
+        return reweighted(SPLIT, self.weights)
 
     def parts(self, pairs: int) -> tuple[range, range]:
         """The positions of the pairs used for the cutoffs, and for the mean.
@@ -79,7 +90,7 @@ class PMWM(EigenvalueMethod):
         self, share: Budget, *, pairs: int, components: int, d_in: int
     ) -> tuple[PlannedStage, ...]:
         """Two stages: 2k quantiles, and the mean."""
-        shares = SPLIT.divide(share)
+        shares = self.split.divide(share)
         _, for_mean = self.parts(pairs)
         each = shares["quantile"].epsilon / (2 * components)
         planned = mean_stage(shares["mean"], columns=components, d_in=d_in)
@@ -109,11 +120,51 @@ class PMWM(EigenvalueMethod):
             ),
         )
 
-    def make(
+    def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
-    ) -> Measurement:
-        """See ``make_pmwm``."""
-        return make_pmwm(input_domain, input_metric, method=self, share=share, d_in=d_in)
+    ) -> Program[Estimate]:
+        """Two quantiles of each component, then the mean between them."""
+        pairs, components = matrix_shape(input_domain, input_metric)
+        for_quantiles, for_mean = self.parts(pairs)
+        shares = self.split.divide(share)
+        each = shares["quantile"].epsilon / (2 * components)
+        rate = lowered(Fraction(lowered(each)) / (2 * d_in))
+        trim = min(max(self.trim_constant / len(for_quantiles), self.trim_fraction), 0.49)
+        points = self.grid.points()
+        quantile_pairs = make_part_of_pairs(
+            input_domain, input_metric, start=for_quantiles.start, stop=for_quantiles.stop
+        )
+        mean_pairs = make_part_of_pairs(
+            input_domain, input_metric, start=for_mean.start, stop=for_mean.stop
+        )
+
+        def quantile(column: int, level: float) -> Measurement:
+            search: Measurement = quantile_pairs >> then_unbounded_quantile(
+                column=column,
+                quantile=level,
+                points=points,
+                epsilon_target=rate,
+                epsilon_counts=rate,
+            )
+            return search
+
+        searches = [
+            (quantile(column, trim), quantile(column, 1 - trim)) for column in range(components)
+        ]
+
+        def winsorize(ask: Ask) -> Estimate:
+            cutoffs = choose_cutoffs([(ask(low), ask(high)) for low, high in searches], self)
+            mean: GaussianMean = ask(
+                mean_pairs
+                >> then_gaussian_mean(
+                    lower=cutoffs.lower, upper=cutoffs.upper, share=shares["mean"], d_in=d_in
+                )
+            )
+            return Estimate(
+                mean.values, mean.noise_scales, cutoffs.lower, cutoffs.upper, cutoffs.warnings
+            )
+
+        return winsorize
 
 
 class Cutoffs(NamedTuple):
@@ -154,56 +205,7 @@ def make_pmwm(
     >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)
     True
     """
-    pairs, components = matrix_shape(input_domain, input_metric)
-    for_quantiles, for_mean = method.parts(pairs)
-    shares = SPLIT.divide(share)
-    each = shares["quantile"].epsilon / (2 * components)
-    trim = min(max(method.trim_constant / len(for_quantiles), method.trim_fraction), 0.49)
-    quantile_pairs = make_part_of_pairs(
-        input_domain, input_metric, start=for_quantiles.start, stop=for_quantiles.stop
-    )
-    mean_pairs = make_part_of_pairs(
-        input_domain, input_metric, start=for_mean.start, stop=for_mean.stop
-    )
-    mean_stage(shares["mean"], columns=components, d_in=d_in)  # refuses a share it cannot keep
-    points = method.grid.points()
-    rate = lowered(Fraction(lowered(each)) / (2 * d_in))
-
-    def quantile(column: int, level: float) -> Measurement:
-        return dp.c.make_approximate(
-            quantile_pairs
-            >> then_unbounded_quantile(
-                column=column,
-                quantile=level,
-                points=points,
-                epsilon_target=rate,
-                epsilon_counts=rate,
-            )
-        )
-
-    searches = [
-        (quantile(column, trim), quantile(column, 1 - trim)) for column in range(components)
-    ]
-
-    def winsorized_mean(ask: Ask) -> Estimate:
-        cutoffs = choose_cutoffs([(ask(low), ask(high)) for low, high in searches], method)
-        mean: GaussianMean = ask(
-            mean_pairs
-            >> then_gaussian_mean(
-                lower=cutoffs.lower, upper=cutoffs.upper, share=shares["mean"], d_in=d_in
-            )
-        )
-        return Estimate(
-            mean.values, mean.noise_scales, cutoffs.lower, cutoffs.upper, cutoffs.warnings
-        )
-
-    return make_in_stages(
-        input_domain,
-        input_metric,
-        d_in=d_in,
-        losses=[(lowered(each), 0.0)] * (2 * components) + [stage_loss(shares["mean"])],
-        run=winsorized_mean,
-    )
+    return method.make(input_domain, input_metric, share=share, d_in=d_in)
 
 
 def choose_cutoffs(found: list[tuple[Quantile, Quantile]], method: PMWM) -> Cutoffs:

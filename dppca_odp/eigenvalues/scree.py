@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import numpy.typing as npt
-from opendp.mod import Domain, Measurement, Metric
+from opendp.mod import Domain, Measurement, Metric, Transformation
 from pydantic import Field
 
 from accountant.specs import Budget
@@ -27,8 +27,9 @@ from dppca_odp.primitives.postprocess import (
     nonnegative,
     proportions_of_variance,
 )
+from dppca_odp.primitives.stages import Program, make_in_stages, program_after
 from dppca_odp.releases import ReleasedScree
-from dppca_odp.spaces import to_then
+from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Floats
 
 Method = Annotated[Clipped | PMWM | Huber, Field(discriminator="kind")]
@@ -57,7 +58,7 @@ class Scree(PlannedRelease):
             d_in=min(setting.unit.rows_per_person, pairs),
         )
 
-    def make(
+    def program(
         self,
         input_domain: Domain,
         input_metric: Metric,
@@ -65,17 +66,19 @@ class Scree(PlannedRelease):
         share: Budget,
         setting: Setting,
         directions: Floats,
-    ) -> Measurement:
-        """See ``make_scree``."""
+    ) -> Program[Estimate]:
+        """The method's, asked about pairs of the measured columns along the directions."""
         measured = make_leading_columns(input_domain, input_metric, columns=setting.columns)
-        chain: Measurement = measured >> then_scree(
-            method=self.method,
-            directions=directions,
-            pairing=draw_pairing(setting.rows, 1),
+        pairing = draw_pairing(setting.rows, 1)
+        space = measured.output_domain, measured.output_metric
+        pairs = pairs_along(*space, directions=directions, pairing=pairing)
+        method = self.method.program(
+            pairs.output_domain,
+            pairs.output_metric,
             share=share,
-            rows_per_person=setting.unit.rows_per_person,
+            d_in=pairs.map(setting.unit.rows_per_person),
         )
-        return chain
+        return program_after(measured, program_after(pairs, method))
 
     def released(self, answer: Estimate, setting: Setting) -> ReleasedScree:
         """The eigenvalues after post-processing, and what the raw values were."""
@@ -113,7 +116,8 @@ def make_scree(
     input metric        Hamming distance over rows
     output              Estimate, k values in squared data units
     output measure      approximate differential privacy
-    privacy map         the method's, at the pairs that d rows can change
+    privacy map         1..rows_per_person -> the method's, at the pairs that so many rows can
+                        change; 0 -> (0, 0); beyond: error
     cost                n p k and the method's
     ==================  ==================================================
 
@@ -124,15 +128,31 @@ def make_scree(
     Raises:
         ValueError: as the parts of the chain.
     """
-    pairs_of_rows = make_projection(
+    pairs = pairs_along(input_domain, input_metric, directions=directions, pairing=pairing)
+    d_in = pairs.map(rows_per_person)
+    _, components = matrix_shape(pairs.output_domain, pairs.output_metric)
+    lines = method.stages(share, pairs=pairing.pairs, components=components, d_in=d_in)
+    program = method.program(pairs.output_domain, pairs.output_metric, share=share, d_in=d_in)
+    return make_in_stages(
+        input_domain,
+        input_metric,
+        d_in=rows_per_person,
+        stages=[line.stage for line in lines],
+        run=program_after(pairs, program),
+    )
+
+
+def pairs_along(
+    input_domain: Domain,
+    input_metric: Metric,
+    *,
+    directions: npt.ArrayLike,
+    pairing: Pairing,
+) -> Transformation:
+    """Half squared differences of pairs of rows along directions."""
+    chain: Transformation = make_projection(
         input_domain, input_metric, directions=directions
     ) >> then_half_squared_differences(pairing=pairing)
-    chain: Measurement = pairs_of_rows >> method.make(
-        pairs_of_rows.output_domain,
-        pairs_of_rows.output_metric,
-        share=share,
-        d_in=pairs_of_rows.map(rows_per_person),
-    )
     return chain
 
 

@@ -42,9 +42,9 @@ def make_gaussian_mean(
     input domain        matrices, N pairs by k
     input metric        Hamming distance over pairs
     output              GaussianMean(values, noise_scales), k each
-    output measure      approximate differential privacy
+    output measure      Gaussian differential privacy
     privacy map         that of ``make_gaussian`` at the sum's sensitivity; at ``d_in`` at most
-                        the share, in both coordinates
+                        the loss of ``mean_stage``, in both coordinates
     units               those of the columns
     cost                N k
     ==================  ==================================================
@@ -62,26 +62,36 @@ def make_gaussian_mean(
     >>> from dppca_odp.spaces import matrix_domain, rows_metric
     >>> m = make_gaussian_mean(matrix_domain(9, 1), rows_metric(), lower=0, upper=1,
     ...     share=Budget.of("0.5", "1e-6"), d_in=2)
-    >>> m.map(0), 0.499999 < m.map(2)[0] < 0.5
-    ((0.0, 0.0), True)
+    >>> mu = mean_stage(Budget.of("0.5", "1e-6"), columns=1, d_in=2).mu
+    >>> m.map(0) == (0, 0), 0.999999 < m.map(2)[0] / mu < 1
+    (True, True)
     """
     pairs, columns = matrix_shape(input_domain, input_metric)
     total = make_clamped_sum(input_domain, input_metric, lower=lower, upper=upper)
-    sensitivity = max(total.map(d_in), float(FULL_RANGE))
-    stage = gaussian_stage(share, sensitivity=sensitivity, numbers=columns)
+    stage = _stage(share, max(total.map(d_in), float(FULL_RANGE)), columns)
     noise_scales = decode_noise(stage.scale, lower=lower, upper=upper, pairs=pairs, columns=columns)
 
     def read(sums: list[int]) -> GaussianMean:
         return GaussianMean(decode_means(sums, lower=lower, upper=upper, pairs=pairs), noise_scales)
 
-    chain: Measurement = total >> then_gaussian(scale=stage.scale, delta=stage.delta) >> read
+    chain: Measurement = total >> then_gaussian(scale=stage.scale) >> read
     return chain
 
 
 def mean_stage(share: Budget, *, columns: int, d_in: int, steps: int = 1) -> GaussianStage:
-    """The stage of ``make_gaussian_mean`` when every column has a range; otherwise mu is less."""
-    sensitivity = sum_sensitivity(columns, d_in)
-    return gaussian_stage(share, sensitivity=sensitivity, numbers=columns, steps=steps)
+    """The stage of ``make_gaussian_mean`` when every column has a range; its loss in any case."""
+    return _stage(share, sum_sensitivity(columns, d_in), columns, steps)
+
+
+def _stage(share: Budget, sensitivity: float, columns: int, steps: int = 1) -> GaussianStage:
+    """The leak is stated for one column with a range, since cutoffs may leave no more."""
+    return gaussian_stage(
+        share,
+        sensitivity=sensitivity,
+        numbers=columns,
+        steps=steps,
+        least_sensitivity=float(FULL_RANGE),
+    )
 
 
 then_gaussian_mean: Any = to_then(make_gaussian_mean)

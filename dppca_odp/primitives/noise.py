@@ -1,14 +1,15 @@
 """The Gaussian stage: integer Gaussians from OpenDP, accounted as Gaussian differential privacy.
 
-Why one room holds both the noise and its price: a zCDP bound rho of a *Gaussian* is exactly
+Why one room holds both the noise and its loss: a zCDP bound rho of a *Gaussian* is exactly
 mu-GDP with mu = sqrt(2 rho); of other mechanisms it is not (randomised response is a
-counterexample). So these constructors build their own Gaussians and accept no measurement.
+counterexample). So these constructors build their own Gaussians and accept no measurement; what
+they give states mu as its output measure, and is priced as (epsilon, delta) only afterwards.
 
 Why a least scale: OpenDP's noise is a Gaussian on the integers. At scale s it lies within
 0.0202/s^2 in total variation of the Gaussian rounded to integers (the leading term of the
 midpoint rule, (1/48) E|Z^2 - 1| / s^2), and a rounded Gaussian is exactly mu-GDP, being
 post-processing of one. At small scales it is not: raw counts at (8, 1e-6) leak 1.6 times the
-delta. From s = 2^30 on the distance is below 2e-20 for each number; it is not ignored but priced,
+delta. From s = 2^30 on the distance is below 2e-20 for each number; it is not ignored but stated,
 as ``leak``: if every answer is within ``leak`` of a mu-GDP one, then
 delta = delta_GDP(mu, epsilon) + (1 + e^epsilon) leak.
 
@@ -30,7 +31,14 @@ from accountant.errors import InvalidAmount
 from accountant.gaussian import gaussian_epsilon, gaussian_mu
 from accountant.losses import GaussianLoss
 from accountant.specs import Budget
-from dppca_odp.spaces import approximate, integers_domain, integers_metric, rows_metric, to_then
+from dppca_odp.spaces import (
+    approximate,
+    gaussian_privacy,
+    integers_domain,
+    integers_metric,
+    rows_metric,
+    to_then,
+)
 
 #: The least noise scale, in integer units.
 LEAST_SCALE = 2**30
@@ -53,11 +61,10 @@ def stage_loss(share: Budget) -> tuple[float, float]:
 
 
 class GaussianStage(NamedTuple):
-    """How a Gaussian stage runs: its loss, its noise scale in integer units, its delta."""
+    """How a Gaussian stage runs: its loss, and its noise scale in integer units."""
 
     loss: GaussianLoss
     scale: float
-    delta: float
 
     @property
     def mu(self) -> float:
@@ -66,13 +73,20 @@ class GaussianStage(NamedTuple):
 
 
 def gaussian_stage(
-    share: Budget, *, sensitivity: float, numbers: int, steps: int = 1
+    share: Budget,
+    *,
+    sensitivity: float,
+    numbers: int,
+    steps: int = 1,
+    least_sensitivity: float | None = None,
 ) -> GaussianStage:
     """The Gaussian stage that a share pays for: ``steps`` sums of ``numbers`` integers each.
 
     ``sensitivity`` is that of one step, in integer units; it decides how fine the noise is, and
-    with it the leak. The mu is lowered too, so that the map of the finished measurement, rounded
-    up, stays under what the stage may state.
+    with it the leak. Where it may turn out smaller, ``least_sensitivity`` is what the leak is
+    stated for, so that the loss is the same either way. The loss is the most that the share pays
+    for; the noise is calibrated a little below it, so that the map of the finished measurement,
+    rounded up, stays under it.
 
     Raises:
         ValueError: a share without epsilon or delta, or one that integers this coarse cannot keep.
@@ -83,52 +97,86 @@ def gaussian_stage(
             f"a Gaussian stage must have epsilon and delta; got {share}. Give the plan both."
         )
     try:
-        coarsest = _scale(sensitivity, gaussian_mu(epsilon, delta), steps)
-        most = gaussian_mu(epsilon, delta, leak=_leak(numbers * steps, coarsest))
-        scale = _scale(sensitivity, mu := lowered(Fraction(most)), steps)
+        least = least_sensitivity or sensitivity
+        coarsest = _scale(least, gaussian_mu(epsilon, delta), steps)
+        mu = gaussian_mu(epsilon, delta, leak=_leak(numbers * steps, coarsest))
+        leak = _leak(numbers * steps, _scale(least, lowered(Fraction(mu)), steps))
+        scale = _scale(sensitivity, lowered(Fraction(mu)), steps)
     except (InvalidAmount, ArithmeticError):
         raise ValueError(
             "a Gaussian stage must have a share that noise on 64-bit integers can keep; got "
             f"{share}. Ask for less epsilon or more delta."
         ) from None
-    leak = _leak(numbers * steps, scale)
     noise = dp.m.make_gaussian(integers_domain(1), integers_metric(), scale=scale)
-    if _price(steps * Fraction(noise.map(sensitivity)), delta, leak)[0] > epsilon:
+    if _mu(steps * Fraction(noise.map(sensitivity))) > mu:
         raise ValueError(
             f"a Gaussian stage must keep its share in floating point; got {share}. Ask for more."
         )
-    return GaussianStage(GaussianLoss(mu=Fraction(mu), leak=leak), scale, delta)
+    return GaussianStage(GaussianLoss(mu=Fraction(mu), leak=leak), scale)
 
 
-def make_gaussian(
-    input_domain: Domain, input_metric: Metric, *, scale: float, delta: float
-) -> Measurement:
+def gaussian_to_approximate(measurement: Measurement, *, delta: float) -> Measurement:
+    """The same measurement, with Gaussian privacy read as (epsilon, delta) at a public delta.
+
+    Its map is the least epsilon at which mu-GDP, up to the leak, keeps the delta; (0, 0) at no
+    loss. Corollary 2.13 of Dong, Roth and Su (2022).
+
+    Raises:
+        ValueError: another output measure, or a delta outside (0, 1).
+
+    >>> from dppca_odp.spaces import integers_domain, integers_metric
+    >>> m = make_gaussian(integers_domain(2), integers_metric(), scale=2.0**40)
+    >>> round(gaussian_to_approximate(m, delta=1e-6).map(2.0**39)[0], 6)
+    2.254085
+    """
+    if measurement.output_measure != gaussian_privacy():
+        raise ValueError(
+            f"measurement must be of Gaussian differential privacy; got "
+            f"{measurement.output_measure}. Take one of make_gaussian."
+        )
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be in (0, 1); got {delta}. Use a small one such as 1e-6.")
+
+    def price(d_in: Any) -> tuple[float, float]:
+        mu, leak = measurement.map(d_in)
+        return (gaussian_epsilon(mu, delta, leak=leak), delta) if mu else (0.0, 0.0)
+
+    return dp.m.make_user_measurement(
+        measurement.input_domain,
+        measurement.input_metric,
+        approximate(),
+        lambda data: measurement(data),
+        price,
+    )
+
+
+def make_gaussian(input_domain: Domain, input_metric: Metric, *, scale: float) -> Measurement:
     """A vector of integers plus an integer Gaussian.
 
     ==================  ==================================================
     input domain        vectors of 64-bit integers, size public
     input metric        Euclidean distance
     output              vector of integers, same size
-    output measure      approximate differential privacy
-    privacy map         d -> (epsilon, delta): the least epsilon at which a Gaussian with
-                        mu = d/scale keeps the public delta; 0 -> (0, 0)
+    output measure      Gaussian differential privacy
+    privacy map         d -> (d/scale rounded up, 0.021 size/scale^2); 0 -> (0, 0)
     cost                one OpenDP draw a number
     ==================  ==================================================
 
-    Proof: the module's text; OpenDP proves rho = d^2 / (2 scale^2).
+    Proof: the module's text; OpenDP proves rho = d^2 / (2 scale^2), and mu = sqrt(2 rho).
 
     Source: eigenvalues document, section 2 (Gaussian-DP calibration).
 
     Raises:
-        ValueError: a scale below 2^30, a delta outside (0, 1), a domain of unknown size.
+        ValueError: a scale below 2^30, a domain of unknown size.
 
     >>> from dppca_odp.spaces import integers_domain, integers_metric
-    >>> m = make_gaussian(integers_domain(2), integers_metric(), scale=2.0**40, delta=1e-6)
-    >>> round(m.map(2.0**40 / 2)[0], 6)
-    2.254085
+    >>> m = make_gaussian(integers_domain(2), integers_metric(), scale=2.0**40)
+    >>> mu, leak = m.map(2.0**39)
+    >>> float(mu), 0 < leak < 1e-25
+    (0.5, True)
     """
     size = _size(input_domain)
-    _check(scale, delta)
+    _check(scale)
     if input_metric != integers_metric():
         raise ValueError(
             f"input_metric must be l2_distance(T=f64); got {input_metric}. Use integers_metric()."
@@ -137,9 +185,9 @@ def make_gaussian(
     return dp.m.make_user_measurement(
         input_domain,
         input_metric,
-        approximate(),
+        gaussian_privacy(),
         lambda sums: gaussian(sums),
-        lambda d_in: _price(gaussian.map(d_in), delta, _leak(size, scale)),
+        lambda d_in: _loss(gaussian.map(d_in), _leak(size, scale)),
     )
 
 
@@ -152,7 +200,6 @@ def make_gaussian_steps(
     steps: int,
     sensitivity: float,
     scale: float,
-    delta: float,
     next_sum: Callable[[list[Answer]], Transformation],
 ) -> Measurement:
     """Several integer Gaussians in a row, each sum chosen from the answers before it.
@@ -161,9 +208,9 @@ def make_gaussian_steps(
     input domain        any matrix domain
     input metric        Hamming distance
     output              list of ``steps`` integer vectors
-    output measure      approximate differential privacy
-    privacy map         1..d_in -> (epsilon, delta) at mu = sqrt(steps) sensitivity/scale;
-                        0 -> (0, 0); more than d_in: error
+    output measure      Gaussian differential privacy
+    privacy map         1..d_in -> (sqrt(steps) sensitivity/scale rounded up,
+                        0.021 size steps/scale^2); 0 -> (0, 0); more than d_in: error
     ==================  ==================================================
 
     Proof: OpenDP's adaptive composition adds the zCDP bounds and refuses a step whose
@@ -173,15 +220,15 @@ def make_gaussian_steps(
     Source: Dong, Roth and Su (2022), Corollary 3.3.
 
     Raises:
-        ValueError: a scale below 2^30, a delta outside (0, 1), no steps.
+        ValueError: a scale below 2^30, no steps.
 
     >>> from dppca_odp.spaces import matrix_domain
     >>> m = make_gaussian_steps(matrix_domain(9, 1), rows_metric(), d_in=1, size=1, steps=4,
-    ...     sensitivity=2.0**32, scale=2.0**34, delta=1e-6, next_sum=lambda answers: None)
-    >>> round(m.map(1)[0], 6), m.map(0)
-    (2.254085, (0.0, 0.0))
+    ...     sensitivity=2.0**32, scale=2.0**34, next_sum=lambda answers: None)
+    >>> float(m.map(1)[0]), m.map(0) == (0, 0)
+    (0.5, True)
     """
-    _check(scale, delta)
+    _check(scale)
     if steps < 1:
         raise ValueError(f"steps must be at least 1; got {steps}. Take one step.")
     if input_metric != rows_metric():
@@ -205,17 +252,19 @@ def make_gaussian_steps(
     return dp.m.make_user_measurement(
         input_domain,
         input_metric,
-        approximate(),
+        gaussian_privacy(),
         take_steps,
-        lambda distance: _price(composition.map(distance) if distance else 0.0, delta, leak),
+        lambda distance: _loss(composition.map(distance) if distance else 0.0, leak),
     )
 
 
-def _price(rho: float | Fraction, delta: float, leak: Fraction) -> tuple[float, float]:
-    """(epsilon, delta) of our own Gaussians with joint zCDP bound ``rho``, rounded outward."""
-    if rho == 0:
-        return 0.0, 0.0
-    return gaussian_epsilon(root_above(Fraction(rho) * 2), delta, leak=leak), delta
+def _loss(rho: float, leak: Fraction) -> tuple[Fraction, Fraction]:
+    """(mu, leak) of our own Gaussians with joint zCDP bound ``rho``; nothing at no distance."""
+    return (_mu(Fraction(rho)), leak) if rho else (Fraction(0), Fraction(0))
+
+
+def _mu(rho: Fraction) -> Fraction:
+    return root_above(2 * rho)
 
 
 def _leak(numbers: int, scale: float) -> Fraction:
@@ -230,13 +279,11 @@ def _scale(sensitivity: float, mu: float, steps: int) -> float:
     return scale
 
 
-def _check(scale: float, delta: float) -> None:
+def _check(scale: float) -> None:
     if not LEAST_SCALE <= scale < math.inf:
         raise ValueError(
             f"scale must be at least 2^30 integer units; got {scale}. Count in smaller units."
         )
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1); got {delta}. Use a small one such as 1e-6.")
 
 
 def _size(input_domain: Domain) -> int:

@@ -23,10 +23,10 @@ from dppca_odp.primitives.noise import lowered
 from dppca_odp.primitives.quantiles import (
     Quantile,
     SearchGrid,
-    then_signed_quantile,
+    make_signed_quantile,
     then_unbounded_quantile,
 )
-from dppca_odp.primitives.stages import Ask, make_in_stages
+from dppca_odp.primitives.stages import Ask, Program, make_in_stages
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
 from dppca_odp.values import LARGEST_BOUND, Floats, Positive, as_matrix, clamp
 
@@ -66,6 +66,49 @@ class PrivateFrame(Fact):
             noise="largest scale of the noise on counts of rows",
         )
 
+    def program(
+        self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
+    ) -> Program[FoundFrame]:
+        """Two medians, then the radius around them."""
+        _, columns = matrix_shape(input_domain, input_metric)
+        if columns < 2:
+            raise ValueError(f"input_domain must have two columns; got {columns}. Give two scores.")
+        points = self.grid.points()
+        each = Fraction(lowered(share.epsilon / SEARCHES))
+        signed_rate = lowered(each / (3 * d_in))
+        radius_rate = lowered(each / (2 * d_in))
+        medians = [
+            make_signed_quantile(
+                input_domain,
+                input_metric,
+                column=column,
+                quantile=0.5,
+                points=points,
+                epsilon_target=signed_rate,
+                epsilon_counts=signed_rate,
+            )
+            for column in range(2)
+        ]
+
+        def find(ask: Ask) -> FoundFrame:
+            centre_x, centre_y = (ask(median) for median in medians)
+            x, y = centre_x.value, centre_y.value
+            radius: Quantile = ask(
+                make_distances(input_domain, input_metric, x=x, y=y)
+                >> then_unbounded_quantile(
+                    column=0,
+                    quantile=COVERED,
+                    points=points,
+                    epsilon_target=radius_rate,
+                    epsilon_counts=radius_rate,
+                )
+            )
+            half = max(radius.value * (1 + self.inflation), LEAST_SIDE * max(abs(x), abs(y)))
+            frame = Frame(x_low=x - half, x_high=x + half, y_low=y - half, y_high=y + half)
+            return FoundFrame(frame, _warnings(centre_x, centre_y, radius, end=float(points[-1])))
+
+        return find
+
 
 class FoundFrame(NamedTuple):
     """A released frame, and what the searches said."""
@@ -104,50 +147,9 @@ def make_score_frame(
     >>> 0.749999 < m.map(3)[0] < 0.75 and m.map(3)[1] == 0 and m.map(0) == (0, 0)
     True
     """
-    _, columns = matrix_shape(input_domain, input_metric)
-    if columns < 2:
-        raise ValueError(f"input_domain must have two columns; got {columns}. Give two scores.")
-    points = method.grid.points()
-    each = lowered(share.epsilon / SEARCHES)
-    signed_rate = lowered(Fraction(each) / (3 * d_in))
-    radius_rate = lowered(Fraction(each) / (2 * d_in))
-    medians = [
-        dp.c.make_approximate(
-            (input_domain, input_metric)
-            >> then_signed_quantile(
-                column=column,
-                quantile=0.5,
-                points=points,
-                epsilon_target=signed_rate,
-                epsilon_counts=signed_rate,
-            )
-        )
-        for column in range(2)
-    ]
-
-    def find(ask: Ask) -> FoundFrame:
-        centre_x, centre_y = (ask(median) for median in medians)
-        x, y = centre_x.value, centre_y.value
-        distances = make_distances(input_domain, input_metric, x=x, y=y)
-        radius: Quantile = ask(
-            dp.c.make_approximate(
-                distances
-                >> then_unbounded_quantile(
-                    column=0,
-                    quantile=COVERED,
-                    points=points,
-                    epsilon_target=radius_rate,
-                    epsilon_counts=radius_rate,
-                )
-            )
-        )
-        half = max(radius.value * (1 + method.inflation), LEAST_SIDE * max(abs(x), abs(y)))
-        frame = Frame(x_low=x - half, x_high=x + half, y_low=y - half, y_high=y + half)
-        return FoundFrame(frame, _warnings(centre_x, centre_y, radius, end=float(points[-1])))
-
-    return make_in_stages(
-        input_domain, input_metric, d_in=d_in, losses=[(each, 0.0)] * SEARCHES, run=find
-    )
+    find = method.program(input_domain, input_metric, share=share, d_in=d_in)
+    stages = [method.stage(share, d_in).stage]
+    return make_in_stages(input_domain, input_metric, d_in=d_in, stages=stages, run=find)
 
 
 def make_distances(

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from accountant.amounts import Amount
 from accountant.losses import ApproximateLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.columns import Label
 from dppca_odp.frame import Frame
-from dppca_odp.planned import PlannedRelease, PlannedStage, Setting, StandsOn, named
+from dppca_odp.planned import (
+    PlannedRelease,
+    PlannedStage,
+    Setting,
+    StageWeights,
+    StandsOn,
+    named,
+    reweighted,
+)
 from dppca_odp.primitives.columns import make_projection
-from dppca_odp.primitives.stages import Ask, make_in_stages
+from dppca_odp.primitives.stages import Ask, Program, make_in_stages, program_after
 from dppca_odp.releases import ReleasedScores
 from dppca_odp.scores.additive import (
     ROW,
@@ -27,7 +35,7 @@ from dppca_odp.scores.additive import (
     make_grouped_additive_histogram,
 )
 from dppca_odp.scores.cells import Bins, Cells, Histogram
-from dppca_odp.scores.frames import FoundFrame, PrivateFrame, make_score_frame
+from dppca_odp.scores.frames import FoundFrame, PrivateFrame
 from dppca_odp.scores.sparse import (
     make_grouped_sparse_histogram,
     make_sparse_histogram,
@@ -89,6 +97,22 @@ class Scores(PlannedRelease):
     frame_weight: Weight = Fraction(1)
     histogram_weight: Weight = Fraction(1)
     """How the share is split when the frame is private; a public one leaves all to the counts."""
+    weights: StageWeights = ()
+    """Of the stages frame and histogram, as above."""
+
+    @model_validator(mode="after")
+    def _weights_suit(self) -> Self:
+        _ = self.split  # refuses weights of other stages
+        return self
+
+    @property
+    def split(self) -> Split:
+        """The frame, if it is private, takes no delta."""
+        frame = StageWeight(name="frame", weight=self.frame_weight, uses_delta=False)
+        histogram = StageWeight(name="histogram", weight=self.histogram_weight, uses_delta=True)
+        public = isinstance(self.frame, Frame)
+        stages = (histogram,) if public else (frame, histogram)
+        return reweighted(Split(weights=stages), self.weights)
 
     def check(self, *, columns: int, components: int, labels: tuple[Label, ...]) -> None:
         """Refuse axes that are equal or not there, and a label that is not declared."""
@@ -103,14 +127,8 @@ class Scores(PlannedRelease):
             )
 
     def shares(self, share: Budget) -> dict[str, Budget]:
-        """The budgets of the stages: the frame's, if it is private, takes no delta."""
-        if isinstance(self.frame, Frame):
-            return {"histogram": share}
-        weights = (
-            StageWeight(name="frame", weight=self.frame_weight, uses_delta=False),
-            StageWeight(name="histogram", weight=self.histogram_weight, uses_delta=True),
-        )
-        return Split(weights=weights).divide(share)
+        """The budgets of the stages."""
+        return self.split.divide(share)
 
     def cells(self, frame: Frame, labels: tuple[Label, ...]) -> Cells:
         """The grid on a frame, for every group."""
@@ -122,14 +140,19 @@ class Scores(PlannedRelease):
 
     def stages(self, share: Budget, setting: Setting) -> tuple[PlannedStage, ...]:
         """A frame, if it is private, and a histogram."""
+        return self.picture_stages(share, setting.labels, setting.unit.rows_per_person)
+
+    def picture_stages(
+        self, share: Budget, labels: tuple[Label, ...], d_in: int
+    ) -> tuple[PlannedStage, ...]:
+        """The same for a table of scores."""
         shares = self.shares(share)
-        d_in = setting.unit.rows_per_person
-        histogram = self._histogram_stage(shares["histogram"], setting, d_in)
+        histogram = self._histogram_stage(shares["histogram"], labels, d_in)
         if isinstance(self.frame, Frame):
             return (histogram,)
         return (self.frame.stage(shares["frame"], d_in), histogram)
 
-    def _histogram_stage(self, share: Budget, setting: Setting, d_in: int) -> PlannedStage:
+    def _histogram_stage(self, share: Budget, labels: tuple[Label, ...], d_in: int) -> PlannedStage:
         if self.histogram == "sparse":
             sparse = sparse_stage(share, d_in=d_in)
             loss = ApproximateLoss(epsilon=share.epsilon, delta=share.delta)
@@ -138,7 +161,7 @@ class Scores(PlannedRelease):
                 noise_scale=sparse.scale,
                 noise=f"scale of the noise on counts; below {sparse.threshold} they are left out",
             )
-        cells = self.cells(SOMEWHERE, setting.labels).number
+        cells = self.cells(SOMEWHERE, labels).number
         additive = additive_stage(share, cells=cells, d_in=d_in)
         return PlannedStage(
             stage=Stage(name="histogram", budget=share, losses=(additive.loss,)),
@@ -146,7 +169,7 @@ class Scores(PlannedRelease):
             noise="standard deviation of the noise on counts",
         )
 
-    def make(
+    def program(
         self,
         input_domain: Domain,
         input_metric: Metric,
@@ -154,23 +177,58 @@ class Scores(PlannedRelease):
         share: Budget,
         setting: Setting,
         directions: Floats,
-    ) -> Measurement:
-        """See ``make_score_picture``."""
+    ) -> Program[ScorePicture]:
+        """The picture's, asked about the scores of the rows."""
         names = [label.name for label in setting.labels]
-        label = None if self.groups is None else setting.columns + names.index(self.groups)
         scores = make_scores(
             input_domain,
             input_metric,
             directions=directions[:, [axis - 1 for axis in self.axes]],
-            label=label,
+            label=None if self.groups is None else setting.columns + names.index(self.groups),
         )
-        chain: Measurement = scores >> then_score_picture(
-            method=self,
-            labels=setting.labels,
+        picture = self.picture(
+            scores.output_domain,
+            scores.output_metric,
             share=share,
+            labels=setting.labels,
             d_in=setting.unit.rows_per_person,
         )
-        return chain
+        return program_after(scores, picture)
+
+    def picture(
+        self,
+        input_domain: Domain,
+        input_metric: Metric,
+        *,
+        share: Budget,
+        labels: tuple[Label, ...],
+        d_in: int,
+    ) -> Program[ScorePicture]:
+        """The frame, if it is private, then the histogram on it."""
+        shares = self.shares(share)
+        make_histogram = HISTOGRAMS[self.histogram, self.groups is not None]
+
+        def histogram_on(frame: Frame) -> Measurement:
+            return make_histogram(
+                input_domain,
+                input_metric,
+                cells=self.cells(frame, labels),
+                share=shares["histogram"],
+                d_in=d_in,
+            )
+
+        histogram_on(SOMEWHERE)  # what it cannot do anywhere is refused before the first question
+        if isinstance(self.frame, Frame):
+            given = FoundFrame(self.frame, ())
+            find: Program[FoundFrame] = lambda ask: given  # noqa: E731
+        else:
+            find = self.frame.program(input_domain, input_metric, share=shares["frame"], d_in=d_in)
+
+        def draw(ask: Ask) -> ScorePicture:
+            found = find(ask)
+            return ScorePicture(found.frame, ask(histogram_on(found.frame)), found.warnings)
+
+        return draw
 
     def released(self, answer: ScorePicture, setting: Setting) -> ReleasedScores:
         """The histogram on its frame, and which groups are empty."""
@@ -267,13 +325,13 @@ def make_score_picture(
     input metric        Hamming distance over rows
     output              ScorePicture(frame, histogram, warnings)
     output measure      approximate differential privacy
-    privacy map         that of the histogram on a public frame; on a private one 1..d_in -> the
-                        sum of both, at most the share; 0 -> (0, 0); beyond d_in: error
+    privacy map         1..d_in -> the sum of the stages, at most the share; 0 -> (0, 0);
+                        beyond d_in: error
     cost                those of the frame and of the histogram
     ==================  ==================================================
 
-    Proof: an adaptive composition of the frame's searches and a histogram, whose map does not
-    depend on where the frame lies.
+    Proof: an adaptive composition of the frame's searches, if it is private, and a histogram,
+    whose map does not depend on where the frame lies.
     Source: Algorithms 2 to 6 of the source.
 
     Raises:
@@ -285,32 +343,14 @@ def make_score_picture(
     >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)
     True
     """
-    shares = method.shares(share)
-    make_histogram = HISTOGRAMS[method.histogram, method.groups is not None]
-
-    def histogram_on(frame: Frame) -> Measurement:
-        return make_histogram(
-            input_domain,
-            input_metric,
-            cells=method.cells(frame, labels),
-            share=shares["histogram"],
-            d_in=d_in,
-        )
-
-    if isinstance(method.frame, Frame):
-        frame = method.frame
-        chain: Measurement = histogram_on(frame) >> (lambda found: ScorePicture(frame, found, ()))
-        return chain
-    search = make_score_frame(
-        input_domain, input_metric, method=method.frame, share=shares["frame"], d_in=d_in
+    lines = method.picture_stages(share, labels, d_in)
+    return make_in_stages(
+        input_domain,
+        input_metric,
+        d_in=d_in,
+        stages=[line.stage for line in lines],
+        run=method.picture(input_domain, input_metric, share=share, labels=labels, d_in=d_in),
     )
-
-    def picture(ask: Ask) -> ScorePicture:
-        found: FoundFrame = ask(search)
-        return ScorePicture(found.frame, ask(histogram_on(found.frame)), found.warnings)
-
-    losses = [search.map(d_in), histogram_on(SOMEWHERE).map(d_in)]
-    return make_in_stages(input_domain, input_metric, d_in=d_in, losses=losses, run=picture)
 
 
 then_score_picture: Any = to_then(make_score_picture)

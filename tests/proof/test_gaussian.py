@@ -16,6 +16,7 @@ from dppca_odp.primitives.noise import (
     LEAST_SCALE,
     ROUNDING,
     gaussian_stage,
+    gaussian_to_approximate,
     make_gaussian,
     make_gaussian_steps,
     stage_loss,
@@ -95,8 +96,12 @@ def test_without_the_leak_integers_exceed_their_gaussian(scale):
 DELTA = 1e-6
 
 
-def gaussian(scale: float, *, delta: float = DELTA, size: int = 3):
-    return make_gaussian(integers_domain(size), integers_metric(), scale=scale, delta=delta)
+def gaussian(scale: float, *, size: int = 3):
+    return make_gaussian(integers_domain(size), integers_metric(), scale=scale)
+
+
+def priced(measurement, distance, *, delta: float = DELTA):
+    return gaussian_to_approximate(measurement, delta=delta).map(distance)
 
 
 def steps_of(
@@ -105,7 +110,6 @@ def steps_of(
     d_in: int,
     sensitivity: float,
     scale: float,
-    delta: float = DELTA,
     columns: int = 2,
 ):
     """``steps`` noisy sums of values clamped to [0, 1]."""
@@ -118,7 +122,6 @@ def steps_of(
         steps=steps,
         sensitivity=sensitivity,
         scale=scale,
-        delta=delta,
         next_sum=lambda answers: total,
     )
 
@@ -131,8 +134,12 @@ def test_small_scales_are_refused(scale):
         steps_of(3, d_in=1, sensitivity=1.0, scale=scale)
 
 
-def assert_map_is_just_above(claimed, mu_squared: Fraction, leak: Fraction) -> None:
-    """Never below the epsilon of the exact mu with its leak, and within 1e-12 of it."""
+def assert_map_is_just_above(measurement, distance, mu_squared: Fraction, leak) -> None:
+    """Never below the exact mu with its leak, nor the epsilon of both, and within 1e-12 of it."""
+    claimed_mu, claimed_leak = measurement.map(distance)
+    assert mu_squared <= claimed_mu**2 <= mu_squared * (1 + Fraction(1, 10**12))
+    assert leak == claimed_leak
+    claimed = priced(measurement, distance)
     epsilon, _ = claimed
     mu = Fraction(isqrt(int(mu_squared * 4**200)), 2**200)
     least = gaussian_epsilon(mu, DELTA, leak=leak)
@@ -146,7 +153,7 @@ def test_map_is_the_gaussian_one_rounded_up(scale, ratio):
     sensitivity = float(ratio * scale)
     mu_squared = (Fraction(sensitivity) / Fraction(scale)) ** 2
     leak = 3 * ROUNDING / Fraction(scale) ** 2
-    assert_map_is_just_above(gaussian(scale, size=3).map(sensitivity), mu_squared, leak)
+    assert_map_is_just_above(gaussian(scale, size=3), sensitivity, mu_squared, leak)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 30])
@@ -155,16 +162,18 @@ def test_map_of_steps_is_that_of_their_joint_gaussian(steps):
     mu_squared = steps * (Fraction(sensitivity) / Fraction(scale)) ** 2
     leak = 2 * steps * ROUNDING / Fraction(scale) ** 2
     measurement = steps_of(steps, d_in=2, sensitivity=sensitivity, scale=scale)
-    assert_map_is_just_above(measurement.map(1), mu_squared, leak)
+    assert_map_is_just_above(measurement, 1, mu_squared, leak)
     assert measurement.map(1) == measurement.map(2)
 
 
 def test_maps_are_zero_at_zero_and_increase():
     measurement = gaussian(2.0**32)
-    nothing = (0.0, 0.0)
-    assert nothing == measurement.map(0.0)
-    assert nothing == steps_of(3, d_in=1, sensitivity=1.0, scale=2.0**30).map(0)
-    epsilons = [measurement.map(2.0**power)[0] for power in range(10, 34)]
+    steps = steps_of(3, d_in=1, sensitivity=1.0, scale=2.0**30)
+    assert (0, 0) == measurement.map(0.0) == steps.map(0)
+    assert (0.0, 0.0) == priced(measurement, 0.0) == priced(steps, 0)
+    mus = [measurement.map(2.0**power)[0] for power in range(10, 34)]
+    assert sorted(set(mus)) == mus
+    epsilons = [priced(measurement, 2.0**power)[0] for power in range(10, 34)]
     assert sorted(epsilons) == epsilons
 
 
@@ -198,17 +207,23 @@ def test_stage_has_the_noise_that_its_loss_states_and_costs_at_most_its_share(
     stage = gaussian_stage(budget, sensitivity=sensitivity, numbers=4, steps=steps)
     mu_squared = steps * (Fraction(sensitivity) / Fraction(stage.scale)) ** 2
     coarsest = 4 * steps * ROUNDING / Fraction(stage.scale) ** 2
-    assert (stage_loss(budget)[1], True) == (stage.delta, stage.scale >= LEAST_SCALE)
+    assert stage.scale >= LEAST_SCALE
     assert mu_squared <= stage.loss.mu**2
     assert coarsest <= stage.loss.leak
-    stated = gaussian_epsilon(stage.loss.mu, stage.delta, leak=stage.loss.leak)
+    delta = stage_loss(budget)[1]
+    stated = gaussian_epsilon(stage.loss.mu, delta, leak=stage.loss.leak)
     assert Fraction(stated) <= budget.epsilon
     if steps == 1:
-        epsilon, delta = gaussian(stage.scale, delta=stage.delta, size=4).map(sensitivity)
+        measurement, distance = gaussian(stage.scale, size=4), sensitivity
     else:
-        epsilon, delta = steps_of(
-            steps, d_in=1, sensitivity=sensitivity, scale=stage.scale, delta=stage.delta, columns=4
-        ).map(1)
+        measurement, distance = (
+            steps_of(steps, d_in=1, sensitivity=sensitivity, scale=stage.scale, columns=4),
+            1,
+        )
+    mu, leak = measurement.map(distance)
+    assert mu <= stage.loss.mu
+    assert leak <= stage.loss.leak
+    epsilon, delta = priced(measurement, distance, delta=delta)
     assert budget.epsilon * (1 - Fraction(1, 10**9)) < Fraction(epsilon) <= budget.epsilon
     assert budget.delta * (1 - Fraction(1, 10**9)) < Fraction(delta) <= budget.delta
 

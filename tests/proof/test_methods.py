@@ -16,6 +16,7 @@ from dppca_odp.eigenvalues.huber import Huber, make_huber
 from dppca_odp.eigenvalues.pmwm import PMWM, make_pmwm
 from dppca_odp.eigenvalues.scree import make_scree
 from dppca_odp.primitives.means import make_gaussian_mean
+from dppca_odp.primitives.noise import gaussian_to_approximate, stage_loss
 from dppca_odp.primitives.pairs import Pairing
 from dppca_odp.primitives.quantiles import SearchGrid
 from dppca_odp.spaces import matrix_domain, rows_metric
@@ -47,8 +48,9 @@ def scree(method, pairing, share, d_in):
 
 
 METHODS = {
-    "gaussian mean": lambda share, d_in: make_gaussian_mean(
-        *SPACE, lower=-1.0, upper=2.0, share=share, d_in=d_in
+    "gaussian mean": lambda share, d_in: gaussian_to_approximate(
+        make_gaussian_mean(*SPACE, lower=-1.0, upper=2.0, share=share, d_in=d_in),
+        delta=stage_loss(share)[1],
     ),
     "clipped": lambda share, d_in: make_clipped_mean(
         *SPACE, method=CLIPPED, share=share, d_in=d_in
@@ -64,8 +66,8 @@ METHODS = {
     "scree pmwm": lambda share, d_in: scree(PMWM_SPLIT, DISJOINT, share, d_in),
     "scree huber": lambda share, d_in: scree(HUBER, DISJOINT, share, d_in),
 }
-#: Methods whose map ends at the declared distance.
-ENDING = [name for name in METHODS if "pmwm" in name or "huber" in name]
+#: The one whose map does not end at the declared distance: a stage on its own.
+ENDLESS = "gaussian mean"
 SHARES = [("0.001", "1e-10"), ("0.1", "1e-8"), ("1", "1e-5"), ("1/3", "1e-8"), ("20", "1e-5")]
 
 
@@ -75,8 +77,10 @@ def test_map_is_just_under_the_share_in_both_coordinates(name, d_in):
     for epsilon, delta in SHARES:
         share = Budget.of(epsilon, delta)
         claimed = METHODS[name](share, d_in).map(d_in)
+        # e^20 times the leak of the coarsest mean is some of the delta
+        room = Fraction(1, 10**6 if epsilon == "20" else 10**9)
         for actual, granted in zip(claimed, (share.epsilon, share.delta), strict=True):
-            assert granted * (1 - Fraction(1, 10**9)) < Fraction(actual) <= granted
+            assert granted * (1 - room) < Fraction(actual) <= granted
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -93,11 +97,11 @@ def test_map_is_zero_at_zero_and_never_falls(name):
 def test_beyond_the_declared_distance_the_map_exceeds_the_share_or_is_an_error(name):
     share = Budget.of("0.7", "1e-6")
     measurement = METHODS[name](share, 2)
-    if name in ENDING:
+    if name == ENDLESS:
+        assert Fraction(measurement.map(3)[0]) > share.epsilon
+    else:
         with pytest.raises(OpenDPException):
             measurement.map(3)
-    else:
-        assert Fraction(measurement.map(3)[0]) > share.epsilon
 
 
 def filled(value: float) -> np.ndarray:

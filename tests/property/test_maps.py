@@ -9,15 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accountant import Budget
+from accountant.losses import ApproximateLoss
+from accountant.specs import Stage
 from dppca_odp.directions import make_directions, make_kendall_matrix
 from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean
 from dppca_odp.eigenvalues.huber import Huber, make_huber
 from dppca_odp.eigenvalues.pmwm import PMWM, make_pmwm
 from dppca_odp.eigenvalues.scree import make_scree
 from dppca_odp.primitives.columns import make_leading_columns, make_projection
-from dppca_odp.primitives.means import make_gaussian_mean
+from dppca_odp.primitives.means import make_gaussian_mean, mean_stage
 from dppca_odp.primitives.noise import (
     gaussian_stage,
+    gaussian_to_approximate,
     make_gaussian,
     make_gaussian_steps,
     stage_loss,
@@ -67,10 +70,20 @@ def distances(end=MANY):
 
 def check(part, at):
     """Zero at zero, and no coordinate falls from one distance to the next."""
-    losses = [np.atleast_1d(part.map(d)) for d in at]
-    assert losses[0].tolist() == [0.0] * len(losses[0])
+    losses = [coordinates(part.map(d)) for d in at]
+    assert set(losses[0]) == {0}
     for smaller, larger in pairwise(losses):
-        assert (smaller <= larger).all()
+        assert all(one <= other for one, other in zip(smaller, larger, strict=True))
+
+
+def coordinates(loss):
+    return loss if isinstance(loss, tuple) else (loss,)
+
+
+def priced(measurement, at, *, delta):
+    """Gaussian privacy, as itself and as (epsilon, delta)."""
+    check(measurement, at)
+    check(gaussian_to_approximate(measurement, delta=delta), at)
 
 
 @few
@@ -137,15 +150,28 @@ def test_quantiles(make, number, level, target, counts, at):
 
 @few
 @given(
-    st.lists(st.tuples(st.floats(0, 30), st.floats(0, 0.1)), min_size=1, max_size=5),
+    st.lists(
+        st.tuples(st.fractions(0, 30), st.fractions(0, "0.1"), st.integers(1, 3)),
+        min_size=1,
+        max_size=5,
+    ),
     units,
     st.data(),
 )
-def test_in_stages(losses, unit, data):
-    measurement = make_in_stages(*space(9), d_in=unit, losses=losses, run=lambda ask: None)
+def test_in_stages(given_losses, unit, data):
+    stages = [
+        Stage(
+            name="some",
+            budget=Budget.of(count * epsilon, count * delta),
+            losses=(ApproximateLoss(epsilon=epsilon, delta=delta, count=count),),
+        )
+        for epsilon, delta, count in given_losses
+    ]
+    measurement = make_in_stages(*space(9), d_in=unit, stages=stages, run=lambda ask: None)
     check(measurement, data.draw(distances(unit)))
-    for stated, parts in zip(measurement.map(unit), zip(*losses, strict=True), strict=True):
-        assert sum(map(Fraction, parts)) <= Fraction(stated)
+    whole = sum((stage.budget for stage in stages), start=Budget.of(0, 0))
+    for stated, most in zip(measurement.map(unit), whole.coordinates, strict=True):
+        assert most * (1 - Fraction(1, 10**11)) <= Fraction(stated) <= most
 
 
 @few
@@ -165,7 +191,8 @@ def test_dyadic_scale(number, blocks, epsilon, at):
     st.lists(st.floats(0, 2**52), min_size=1).map(lambda some: sorted({0.0, *some})),
 )
 def test_gaussian(width, scale, delta, at):
-    check(make_gaussian(integers_domain(width), integers_metric(), scale=scale, delta=delta), at)
+    gaussian = make_gaussian(integers_domain(width), integers_metric(), scale=scale)
+    priced(gaussian, at, delta=delta)
 
 
 @few
@@ -178,17 +205,16 @@ def test_gaussian_steps(unit, steps, scale, delta, data):
         steps=steps,
         sensitivity=unit * 2.0**32,
         scale=scale,
-        delta=delta,
         next_sum=lambda answers: make_clamped_sum(*space(100), lower=0.0, upper=1.0),
     )
-    check(measurement, data.draw(distances(unit)))
+    priced(measurement, data.draw(distances(unit)), delta=delta)
 
 
 @few
 @given(rows, columns, shares, units, distances(100))
 def test_gaussian_mean(number, width, share, unit, at):
     mean = make_gaussian_mean(*space(number, width), lower=0.0, upper=1.0, share=share, d_in=unit)
-    check(mean, at)
+    priced(mean, at, delta=stage_loss(share)[1])
 
 
 def powers(low, high):
@@ -206,8 +232,16 @@ wide_shares = st.one_of(
 many = settings(max_examples=100, deadline=None)
 
 
-def keeps(measurement, d_in, share):
-    """The map at the unit is at most the lowered share, and that below the share, exactly."""
+def keeps(measurement, d_in, share, loss=None):
+    """The map at the unit is at most the lowered share, and that below the share, exactly.
+
+    Of a Gaussian stage: the map is at most the loss that is planned, and its price is that.
+    """
+    if loss is not None:
+        mu, leak = measurement.map(d_in)
+        assert 0 <= mu <= loss.mu
+        assert 0 <= leak <= loss.leak
+        measurement = gaussian_to_approximate(measurement, delta=stage_loss(share)[1])
     epsilon, delta = map(Fraction, measurement.map(d_in))
     most_epsilon, most_delta = map(Fraction, stage_loss(share))
     assert 0 <= epsilon <= most_epsilon < share.epsilon
@@ -221,8 +255,8 @@ def test_gaussian_mean_keeps_its_share_whichever_columns_have_a_range(number, ra
     mean = make_gaussian_mean(
         *space(number, len(upper)), lower=0.0, upper=upper, share=share, d_in=unit
     )
-    keeps(mean, unit, share)
-    assert bool(upper.any()) == (mean.map(unit) != (0.0, 0.0))
+    keeps(mean, unit, share, mean_stage(share, columns=len(upper), d_in=unit).loss)
+    assert bool(upper.any()) == (mean.map(unit) != (0, 0))
 
 
 @many
@@ -237,10 +271,9 @@ def test_gaussian_steps_keep_their_share(width, share, unit, steps):
         steps=steps,
         sensitivity=total.map(unit),
         scale=stage.scale,
-        delta=stage.delta,
         next_sum=lambda answers: total,
     )
-    keeps(measurement, unit, share)
+    keeps(measurement, unit, share, stage.loss)
 
 
 @few
@@ -257,8 +290,8 @@ def test_directions_keep_their_share(number, width, degree, share, unit):
 
 
 @few
-@given(rows, columns, degrees, shares, units, distances(100))
-def test_directions(number, width, degree, share, unit, at):
+@given(rows, columns, degrees, shares, units, st.data())
+def test_directions(number, width, degree, share, unit, data):
     measurement = make_directions(
         *space(number, width),
         components=1,
@@ -266,7 +299,7 @@ def test_directions(number, width, degree, share, unit, at):
         share=share,
         d_in=unit,
     )
-    check(measurement, at)
+    check(measurement, data.draw(distances(unit)))
 
 
 @few

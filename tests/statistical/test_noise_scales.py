@@ -117,7 +117,7 @@ def kendall_noise():
     share = Budget.of("1", "1e-5")
     matrix = make_kendall_matrix(*space(rows, columns), pairing=draw_pairing(rows, degree))
     stage = gaussian_stage(share, sensitivity=matrix.map(d_in), numbers=columns**2)
-    noisy = matrix >> then_gaussian(scale=stage.scale, delta=stage.delta)
+    noisy = matrix >> then_gaussian(scale=stage.scale)
     table = np.full((rows, columns), 31337.25)
     draws = np.array([noisy(table) for _ in range(400)]).reshape(-1, columns, columns)
     mean = draws / (rows * degree / 2 * 2**40)

@@ -17,13 +17,14 @@ from dppca_odp.directions import (
     leading_eigenvectors,
     make_directions,
     make_kendall_matrix,
+    make_noisy_eigenvectors,
     then_directions,
     then_kendall_matrix,
 )
 from dppca_odp.planned import Setting
 from dppca_odp.primitives.noise import gaussian_stage, stage_loss, then_gaussian
 from dppca_odp.primitives.pairs import Pairing, draw_pairing
-from dppca_odp.spaces import matrix_domain, rows_metric
+from dppca_odp.spaces import gaussian_privacy, matrix_domain, rows_metric
 
 SHARE = Budget.of("1", "1e-5")
 PLENTY = Budget.of("25", "1e-5")
@@ -284,9 +285,19 @@ def test_the_planned_noise_is_the_one_that_is_used(rows, degree):
     dropped = {150_000: 2}.get(rows, 0)
     whole = rows * degree / 2 * UNIT_LENGTH**2 / 2**dropped
     assert pytest.approx(stage.scale, rel=1e-12) == planned.noise_scale * whole
-    chain = matrix >> then_gaussian(scale=stage.scale, delta=stage_loss(SHARE)[1])
+    chain = matrix >> then_gaussian(scale=stage.scale)
     used = directions(rows, 3, 2, degree=degree, d_in=4)
-    assert [used.map(d) for d in range(5)] == [chain.map(d) for d in range(5)]
+    question = make_noisy_eigenvectors(
+        matrix_domain(rows, 3),
+        rows_metric(),
+        components=2,
+        pairing=draw_pairing(rows, degree),
+        share=SHARE,
+        d_in=4,
+    )
+    assert gaussian_privacy() == question.output_measure
+    assert [question.map(d) for d in range(5)] == [chain.map(d) for d in range(5)]
+    assert stage_loss(SHARE) == used.map(4)
     answer = used(np.zeros((rows, 3)))
     assert isinstance(answer, NoisyDirections)
     assert planned.noise_scale == answer.noise_scale

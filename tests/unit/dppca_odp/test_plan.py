@@ -19,6 +19,8 @@ from accountant import (
     TableMismatch,
     UnitMismatch,
 )
+from accountant.amounts import to_text
+from accountant.gaussian import gaussian_epsilon
 from dppca_odp.errors import InvalidPlan, UnusableTable
 from dppca_odp.plan import Plan, make_plan, then_plan
 from dppca_odp.releases import Release
@@ -29,6 +31,9 @@ UNIT = PrivacyUnit(rows_per_person=2)
 CLIPPED = {"kind": "clipped", "clipping_bound": 50}
 PMWM = {"kind": "pmwm", "lower_bound": 0, "upper_bound": 100}
 HUBER = {"kind": "huber", "lowest_scale": -5, "highest_scale": 5, "scale_fraction": "1/4"}
+
+
+OLD_HASH = "fb2e2140daa7f38989a7184a3738f5e5ff4290e7919927268cde6df41624a569"
 
 
 def directions(**changes):
@@ -568,6 +573,199 @@ class TestMeasurement:
         space = matrix_domain(60, 3), rows_metric()
         chain = space >> then_plan(plan=plan())
         assert chain.map(2) == make_plan(*space, plan=plan()).map(2) == plan().make(60).map(2)
+
+
+SCORES = {"kind": "scores", "name": "scores", "directions": "axes", "histogram": "sparse"}
+
+
+class TestWeightsOfStages:
+    def shares(self, release, weights):
+        """Epsilon of each stage of a release that gets a third of it."""
+        weighted = json.loads(json.dumps(release))
+        weighted.get("method", weighted)["weights"] = weights
+        asked = plan(releases=[directions(weight="2"), weighted])
+        assert asked == Plan.model_validate_json(asked.model_dump_json())
+        lines = asked.stages(60)[1:]
+        assert Fraction("1e-6") / 3 == lines[-1].stage.budget.delta
+        return {
+            line.stage.name.partition(": ")[2]: str(3 * line.stage.budget.epsilon) for line in lines
+        }
+
+    @pytest.mark.parametrize(
+        ("release", "weights", "expected"),
+        [
+            (scree(PMWM), {"mean": "3"}, {"quantile": "1/4", "mean": "3/4"}),
+            (scree(PMWM), {"quantile": 2, "mean": 6}, {"quantile": "1/4", "mean": "3/4"}),
+            (scree(HUBER), {"scale": "3/4"}, {"scale": "1/2", "gradient descent": "1/2"}),
+            (scree(HUBER), {"gradient descent": 1}, {"scale": "1/5", "gradient descent": "4/5"}),
+            (SCORES, {"frame": "1/2"}, {"frame": "1/3", "histogram": "2/3"}),
+            (SCORES | {"frame_weight": 3}, {"histogram": 5}, {"frame": "3/8", "histogram": "5/8"}),
+        ],
+    )
+    def test_those_that_are_given_replace_the_defaults_and_all_are_renormalised(
+        self, release, weights, expected
+    ):
+        assert expected == self.shares(release, weights)
+
+    @pytest.mark.parametrize(
+        ("release", "weights", "known", "got"),
+        [
+            (scree(PMWM), {"median": 1}, "quantile, mean", "1 for median"),
+            (scree(PMWM), {"mean": "0"}, "quantile, mean", "0 for mean"),
+            (scree(HUBER), {"descent": 1}, "scale, gradient descent", "1 for descent"),
+            (SCORES, {"cells": "1/3"}, "frame, histogram", "1/3 for cells"),
+            (
+                SCORES | {"frame": {"x_low": 0, "x_high": 1, "y_low": 0, "y_high": 1}},
+                {"frame": 1},
+                "histogram",
+                "1 for frame",
+            ),
+        ],
+    )
+    def test_other_stages_and_zero_are_refused_in_one_line(
+        self, tmp_path, release, weights, known, got
+    ):
+        weighted = json.loads(json.dumps(release))
+        weighted.get("method", weighted)["weights"] = weights
+        path = tmp_path / "plan.json"
+        path.write_text(json.dumps(document(releases=[directions(), weighted])))
+        with pytest.raises(InvalidPlan) as caught:
+            Plan.read(path)
+        expected = f"weights must be above 0, of the stages {known}; got {got}. Use their names."
+        assert str(caught.value).endswith(expected)
+
+    @pytest.mark.parametrize("weights", [[1], "mean", 3])
+    def test_weights_without_names_are_refused(self, weights):
+        with pytest.raises(ValidationError, match="weights must be an object of stages and amou"):
+            plan(releases=[directions(), scree(PMWM | {"weights": weights})])
+
+    def test_a_method_of_one_stage_has_none(self):
+        with pytest.raises(ValidationError, match="weights"):
+            plan(releases=[directions(), scree(CLIPPED | {"weights": {"mean": 1}})])
+
+    def test_they_are_not_in_the_hash_unless_given(self):
+        assert "weights" not in plan().model_dump_json()
+        same = [directions(), scree(PMWM | {"weights": {}})]
+        assert plan(releases=same).hash == plan(releases=[directions(), scree(PMWM)]).hash
+        for weights in ({"mean": 1}, {"mean": "2"}):
+            changed = [directions(), scree(PMWM | {"weights": weights})]
+            assert plan(releases=same).hash != plan(releases=changed).hash
+
+    def test_the_order_of_names_does_not_matter(self):
+        one, other = (
+            plan(releases=[directions(), scree(PMWM | {"weights": weights})])
+            for weights in ({"mean": 2, "quantile": 1}, {"quantile": 1, "mean": 2})
+        )
+        assert (one, one.hash) == (other, other.hash)
+
+    def test_the_measurement_costs_what_the_stages_do(self, table):
+        weighted = [directions(), scree(PMWM | {"weights": {"mean": "3"}})]
+        for composition in ("sum", "committed"):
+            asked = plan(releases=weighted, composition=composition)
+            assert 1 - 1e-6 < asked.make(60).map(2)[0] <= 1
+            assert ["axes", "pmwm"] == list(asked.make(60)(table))
+
+
+class TestBudgetAsMu:
+    def plan(self, mu, delta="1e-6"):
+        return plan(budget={"mu": mu, "delta": delta}, releases=[directions()])
+
+    @pytest.mark.parametrize("delta", ["1e-6", "1e-9"])
+    @pytest.mark.parametrize("mu", ["0.05", "1/3", 1, "2.5"])
+    def test_it_is_the_pair_of_that_mu_rounded_down(self, mu, delta):
+        asked = self.plan(mu, delta)
+        exact = Fraction(gaussian_epsilon(Fraction(mu), Fraction(delta)))
+        assert exact * (1 - Fraction(1, 10**11)) < asked.budget.epsilon <= exact
+        assert Fraction(delta) == asked.budget.delta
+        assert len(to_text(asked.budget.epsilon).lstrip("0.").replace(".", "")) <= 12
+        assert "mu" not in json.loads(asked.model_dump_json())["budget"]
+        assert asked == Plan.model_validate_json(asked.model_dump_json())
+
+    @pytest.mark.parametrize("mu", ["0.05", "1/3", 1, "2.5"])
+    def test_one_gaussian_release_costs_at_most_mu(self, mu):
+        (line,) = self.plan(mu).stages(60)
+        (loss,) = line.stage.losses
+        assert Fraction(mu) * (1 - Fraction(1, 10**9)) < loss.mu <= Fraction(mu)
+
+    def test_the_schema_says_so(self):
+        schema = Plan.model_json_schema()
+        told = [option["$ref"] for option in schema["properties"]["budget"]["anyOf"]]
+        assert ["#/$defs/Budget", "#/$defs/MuBudget"] == told
+
+    @pytest.mark.parametrize(
+        ("budget", "expected"),
+        [
+            ({"mu": "0", "delta": "1e-6"}, "greater than 0"),
+            ({"mu": "1e-9", "delta": "1e-6"}, "mu must have an epsilon above 0 at delta 1e-6; got"),
+            ({"mu": "1", "delta": "0"}, "mu must have an epsilon above 0 at delta 0; got mu 1"),
+            ({"mu": 0.5, "delta": "1e-6"}, "mu must be text or an integer; got the float 0.5"),
+            ({"mu": "1", "delta": "1"}, "delta must be below 1"),
+            ({"mu": "1", "epsilon": "1", "delta": "1e-6"}, "Extra inputs are not permitted"),
+            ({"mu": "1"}, "Field required"),
+        ],
+    )
+    def test_what_is_no_mu_is_refused(self, budget, expected):
+        with pytest.raises(ValidationError, match=expected):
+            plan(budget=budget)
+
+
+class TestCommitted:
+    def test_the_composition_is_the_sum_unless_told_and_then_not_in_the_hash(self):
+        assert plan() == plan(composition="sum")
+        assert "composition" not in plan().model_dump_json()
+        # the hash of this plan before there were compositions
+        assert plan().hash == OLD_HASH == plan(composition="sum").hash
+        committed = plan(composition="committed")
+        assert committed.hash != OLD_HASH
+        assert "committed" == json.loads(committed.model_dump_json())["composition"]
+        assert committed == Plan.model_validate_json(committed.model_dump_json())
+
+    def test_another_composition_is_refused(self):
+        with pytest.raises(ValidationError, match="composition"):
+            plan(composition="gaussian")
+
+    def test_the_factor_of_the_sum_is_one(self):
+        assert 1 == plan().factor(60)
+        assert plan().shares() == plan().shares(plan().factor(60))
+
+    def test_one_factor_multiplies_the_epsilon_of_every_release_and_no_delta(self):
+        committed = plan(composition="committed")
+        factor = committed.factor(60)
+        assert 1.3 < factor < 3
+        for name, share in committed.shares(factor).items():
+            alone = plan().shares()[name]
+            assert Budget.of(alone.epsilon * factor, alone.delta) == share
+        stages = [line.stage.budget for line in committed.stages(60)]
+        assert factor == sum(stage.epsilon for stage in stages)
+        assert Fraction("1e-6") == sum(stage.delta for stage in stages)
+
+    def test_every_stage_has_less_noise_than_under_the_sum(self):
+        alone, committed = plan().stages(60), plan(composition="committed").stages(60)
+        for line, other in zip(alone, committed, strict=True):
+            assert line.stage.name == other.stage.name
+            if line.noise_scale is not None:
+                assert other.noise_scale < 0.8 * line.noise_scale
+
+    def test_it_is_charged_and_released_as_committed(self, table, accountant):
+        committed = plan(composition="committed")
+        release = committed.run(table, accountant)
+        (charge,) = [entry for entry in accountant.entries() if entry.kind == "charge"]
+        charged = Charge.model_validate_json(charge.body)
+        assert ("committed", "committed") == (charged.composition, release.composition)
+        assert charged.budget == committed.budget == accountant.spent()
+        assert charged.stages == tuple(line.stage for line in committed.stages(60))
+        assert release == Release.model_validate_json(release.model_dump_json())
+        assert committed.run(table, accountant).from_ledger
+
+    def test_a_release_by_the_sum_says_nothing_of_it(self, table, accountant):
+        release = plan().run(table, accountant)
+        assert "sum" == release.composition
+        assert "composition" not in release.model_dump_json()
+
+    def test_a_budget_too_small_for_floating_point_is_refused(self):
+        tiny = plan(composition="committed", budget={"epsilon": "1e-7", "delta": "1e-9"})
+        with pytest.raises(InvalidPlan, match="a committed plan must keep epsilon 1e-07; got"):
+            tiny.make(60)
 
 
 class TestRun:

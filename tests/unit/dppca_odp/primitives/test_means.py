@@ -7,7 +7,7 @@ from dppca_odp.primitives.means import (
     mean_stage,
     then_gaussian_mean,
 )
-from dppca_odp.primitives.noise import stage_loss
+from dppca_odp.primitives.noise import gaussian_to_approximate, stage_loss
 from dppca_odp.primitives.sums import FULL_RANGE
 from dppca_odp.spaces import matrix_domain, rows_metric
 
@@ -44,9 +44,10 @@ def test_the_noise_of_a_column_is_proportional_to_its_range(d_in):
 def test_the_price_at_the_unit_is_just_below_the_share():
     measurement = mean(500, 3, lower=0.0, upper=1.0, d_in=4)
     epsilon, delta = stage_loss(SHARE)
-    assert epsilon * (1 - 1e-9) < measurement.map(4)[0] <= epsilon
-    assert measurement.map(4)[1] == delta
-    assert (0.0, 0.0) == measurement.map(0)
+    priced = gaussian_to_approximate(measurement, delta=delta)
+    assert epsilon * (1 - 1e-9) < priced.map(4)[0] <= epsilon
+    assert priced.map(4)[1] == delta
+    assert (0.0, 0.0) == priced.map(0)
 
 
 def test_a_column_without_range_is_its_bound_and_takes_no_noise():
@@ -99,8 +100,12 @@ def test_planned_steps_share_the_mu_by_their_root():
 def test_the_map_is_at_most_the_lowered_share_whichever_columns_have_a_range(ranges, share):
     budget = Budget.of(*share)
     measurement = mean(500, 3, lower=[0.0] * 3, upper=ranges, share=budget, d_in=4)
-    epsilon, delta = measurement.map(4)
+    loss = mean_stage(budget, columns=3, d_in=4).loss
+    mu, leak = measurement.map(4)
+    assert 0 <= mu <= loss.mu
+    assert 0 <= leak <= loss.leak
     most_epsilon, most_delta = stage_loss(budget)
+    epsilon, delta = gaussian_to_approximate(measurement, delta=most_delta).map(4)
     assert 0 <= epsilon <= most_epsilon
     assert 0 <= delta <= most_delta
     assert np.isfinite(measurement(np.ones((500, 3))).values).all()

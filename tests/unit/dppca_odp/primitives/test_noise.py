@@ -13,6 +13,7 @@ from dppca_odp.primitives.noise import (
     MARGIN,
     ROUNDING,
     gaussian_stage,
+    gaussian_to_approximate,
     lowered,
     make_gaussian,
     make_gaussian_steps,
@@ -21,7 +22,15 @@ from dppca_odp.primitives.noise import (
     then_gaussian_steps,
 )
 from dppca_odp.primitives.sums import make_clamped_sum
-from dppca_odp.spaces import integers_domain, integers_metric, matrix_domain, rows_metric
+from dppca_odp.spaces import (
+    approximate,
+    gaussian_privacy,
+    integers_domain,
+    integers_metric,
+    matrix_domain,
+    pure,
+    rows_metric,
+)
 
 SCALE = 2.0**40
 # mu of (epsilon, delta), Dong, Roth and Su (2022), Corollary 2.13, solved to 15 digits.
@@ -39,11 +48,15 @@ EPSILON = {
 }
 
 
-def gaussian(size=2, *, scale=SCALE, delta=1e-6):
-    return make_gaussian(integers_domain(size), integers_metric(), scale=scale, delta=delta)
+def gaussian(size=2, *, scale=SCALE):
+    return make_gaussian(integers_domain(size), integers_metric(), scale=scale)
 
 
-def steps_of_a_sum(rows=50, *, steps=3, d_in=2, sensitivity=None, scale=SCALE, delta=1e-6):
+def price(measurement, distance, *, delta=1e-6):
+    return gaussian_to_approximate(measurement, delta=delta).map(distance)
+
+
+def steps_of_a_sum(rows=50, *, steps=3, d_in=2, sensitivity=None, scale=SCALE):
     """Gaussian steps that each ask for the same sum of one column in [0, 1]."""
     total = make_clamped_sum(matrix_domain(rows, 1), rows_metric(), lower=0.0, upper=1.0)
     return make_gaussian_steps(
@@ -54,7 +67,6 @@ def steps_of_a_sum(rows=50, *, steps=3, d_in=2, sensitivity=None, scale=SCALE, d
         steps=steps,
         sensitivity=total.map(d_in) if sensitivity is None else sensitivity,
         scale=scale,
-        delta=delta,
         next_sum=lambda answers: total,
     )
 
@@ -89,7 +101,6 @@ def test_the_mu_of_a_share_is_the_calibration_of_the_gaussian(share, mu):
     assert pytest.approx(mu, rel=1e-9) == stage.mu
     assert stage.mu < mu
     assert Fraction(stage.mu) == stage.loss.mu
-    assert stage_loss(Budget.of(*share))[1] == stage.delta
 
 
 def test_many_numbers_and_coarse_noise_leave_less_mu():
@@ -110,12 +121,26 @@ def test_the_leak_of_a_stage_is_that_of_all_its_numbers_at_its_scale(sensitivity
 
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("share", MU)
-def test_the_price_of_a_stage_is_what_its_loss_says(share, steps):
+def test_a_stage_states_a_little_more_than_it_costs_and_its_share_pays_for_that(share, steps):
     stage = gaussian_stage(Budget.of(*share), sensitivity=2.0**32, numbers=1, steps=steps)
-    measurement = steps_of_a_sum(steps=steps, d_in=1, scale=stage.scale, delta=stage.delta)
-    epsilon = gaussian_epsilon(stage.loss.mu, stage.delta, leak=stage.loss.leak)
-    assert (pytest.approx(epsilon, rel=1e-12), stage.delta) == measurement.map(1)
-    assert measurement.map(1)[0] <= stage_loss(Budget.of(*share))[0]
+    mu, leak = steps_of_a_sum(steps=steps, d_in=1, scale=stage.scale).map(1)
+    assert stage.loss.mu * (1 - Fraction(3, 10**12)) < mu <= stage.loss.mu
+    assert leak == stage.loss.leak
+    epsilon, delta = stage_loss(Budget.of(*share))
+    stated = gaussian_epsilon(stage.loss.mu, delta, leak=stage.loss.leak)
+    assert epsilon * (1 - 1e-9) < stated <= epsilon
+
+
+@pytest.mark.parametrize("sensitivity", [2.0**32, 3 * 2.0**32, 1e15])
+def test_a_loss_stated_for_the_least_sensitivity_is_the_same_at_any(sensitivity):
+    share = Budget.of("1", "1e-18")
+    least = gaussian_stage(share, sensitivity=2.0**32, numbers=4)
+    stage = gaussian_stage(share, sensitivity=sensitivity, numbers=4, least_sensitivity=2.0**32)
+    assert stage.loss == least.loss
+    assert pytest.approx(sensitivity / 2**32, rel=1e-12) == stage.scale / least.scale
+    mu, leak = gaussian(4, scale=stage.scale).map(sensitivity)
+    assert mu <= stage.loss.mu
+    assert leak <= stage.loss.leak
 
 
 KEEP = "a Gaussian stage must have a share that noise on 64-bit integers can keep; got"
@@ -149,7 +174,7 @@ def test_a_share_that_floats_cannot_keep_is_refused():
 @pytest.mark.parametrize("steps", [1, 2, 3, 9, 10])
 def test_steps_share_mu_by_their_root_rounded_to_more_noise(steps):
     stage = gaussian_stage(Budget.of("1", "1e-5"), sensitivity=2.0**40, numbers=1, steps=steps)
-    exact_square = steps * Fraction(2) ** 80 / stage.loss.mu**2
+    exact_square = steps * Fraction(2) ** 80 / Fraction(lowered(stage.loss.mu)) ** 2
     assert exact_square <= Fraction(stage.scale) ** 2 <= exact_square * (1 + Fraction(1, 10**14))
 
 
@@ -161,25 +186,26 @@ def test_the_scale_is_never_below_the_least():
 @pytest.mark.parametrize(("at", "epsilon"), EPSILON.items())
 def test_the_price_of_a_gaussian_is_that_of_its_mu(at, epsilon):
     mu, delta = at
-    found = gaussian(delta=delta).map(mu * SCALE)
+    found = price(gaussian(), mu * SCALE, delta=delta)
     assert found == (pytest.approx(epsilon, rel=1e-9), delta)
     assert found[0] >= epsilon * (1 - 1e-14)
 
 
 def test_nothing_changed_costs_nothing():
-    assert (0.0, 0.0) == gaussian().map(0.0)
+    assert (0, 0) == gaussian().map(0.0)
+    assert (0.0, 0.0) == price(gaussian(), 0.0)
 
 
 def test_the_price_is_never_below_gaussian_differential_privacy():
     for mu in (0.1, 0.7, 3.0):
-        epsilon, delta = gaussian(delta=1e-8).map(mu * SCALE)
+        epsilon, delta = price(gaussian(), mu * SCALE, delta=1e-8)
         assert gaussian_delta(mu, epsilon) <= delta
 
 
 def test_the_difference_between_integer_and_rounded_noise_is_priced():
     at_least, fine = 2.0**30, 2.0**45
-    coarse_price = gaussian(size=100, scale=at_least, delta=1e-17).map(at_least)[0]
-    fine_price = gaussian(size=100, scale=fine, delta=1e-17).map(fine)[0]
+    coarse_price = price(gaussian(size=100, scale=at_least), at_least, delta=1e-17)[0]
+    fine_price = price(gaussian(size=100, scale=fine), fine, delta=1e-17)[0]
     assert coarse_price > fine_price * (1 + 1e-9)
 
 
@@ -211,11 +237,34 @@ def test_a_delta_outside_0_to_1_is_refused(delta):
     with pytest.raises(
         ValueError, match=rf"^delta must be in \(0, 1\); got {delta}\. Use a small one"
     ):
-        gaussian(delta=delta)
-    with pytest.raises(
-        ValueError, match=rf"^delta must be in \(0, 1\); got {delta}\. Use a small one"
-    ):
-        steps_of_a_sum(delta=delta)
+        gaussian_to_approximate(gaussian(), delta=delta)
+
+
+def test_gaussians_answer_in_their_own_measure_and_are_priced_in_another():
+    for measurement in (gaussian(), steps_of_a_sum()):
+        assert gaussian_privacy() == measurement.output_measure
+        assert approximate() == gaussian_to_approximate(measurement, delta=1e-6).output_measure
+
+
+@pytest.mark.parametrize("ratio", [2.0**-30, 1 / 3, 0.1, 2.5])
+def test_mu_is_the_distance_over_the_scale_rounded_up(ratio):
+    mu, leak = gaussian(3).map(ratio * SCALE)
+    assert Fraction(ratio) <= mu <= Fraction(ratio) * (1 + Fraction(1, 10**15))
+    assert leak == 3 * ROUNDING / Fraction(SCALE) ** 2
+
+
+def test_the_answer_is_the_same_when_it_is_priced():
+    assert len(gaussian_to_approximate(gaussian(3), delta=1e-6)([1, 2, 3])) == 3
+
+
+def test_only_gaussian_privacy_is_priced_as_such():
+    foreign = dp.m.make_gaussian(integers_domain(2), integers_metric(), scale=SCALE)
+    randomised = dp.m.make_user_measurement(
+        integers_domain(2), integers_metric(), pure(), lambda data: 0, lambda d_in: 1.0
+    )
+    for measurement in (foreign, randomised):
+        with pytest.raises(ValueError, match=r"^measurement must be of Gaussian diff"):
+            gaussian_to_approximate(measurement, delta=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -233,41 +282,35 @@ def test_a_domain_other_than_sized_64_bit_integers_is_refused(domain):
         ValueError,
         match=r"^input_domain must be vectors of i64 of a fixed size; got .* Use integers_domain",
     ):
-        make_gaussian(domain, integers_metric(), scale=SCALE, delta=1e-6)
+        make_gaussian(domain, integers_metric(), scale=SCALE)
 
 
 def test_a_metric_other_than_euclidean_distance_is_refused():
     with pytest.raises(ValueError, match=r"input_metric must be l2_distance\(T=f64\); got L1"):
-        make_gaussian(integers_domain(2), dp.l1_distance(T="i64"), scale=SCALE, delta=1e-6)
-
-
-def test_no_foreign_measurement_can_be_priced_as_a_gaussian():
-    with pytest.raises(TypeError, match="measurement"):
-        make_gaussian(
-            integers_domain(2), integers_metric(), scale=SCALE, delta=1e-6, measurement=gaussian()
-        )
+        make_gaussian(integers_domain(2), dp.l1_distance(T="i64"), scale=SCALE)
 
 
 def test_steps_compose_to_the_root_of_their_number():
     four = steps_of_a_sum(steps=4, d_in=2)
     one = gaussian(size=4)
     for d_in in (1, 2):
-        assert (pytest.approx(one.map(4.0 * 2**32)[0], rel=1e-9), 1e-6) == four.map(d_in)
+        (mu, leak), (mu_of_one, leak_of_one) = four.map(d_in), one.map(4.0 * 2**32)
+        assert pytest.approx(float(mu_of_one), rel=1e-9) == float(mu)
+        assert leak == leak_of_one
 
 
 def test_steps_are_calibrated_to_the_whole_share():
     share = Budget.of("1", "1e-5")
     stage = gaussian_stage(share, sensitivity=2.0**32, numbers=1, steps=7)
     epsilon, delta = stage_loss(share)
-    measurement = steps_of_a_sum(steps=7, d_in=1, scale=stage.scale, delta=delta)
-    found = measurement.map(1)
+    found = price(steps_of_a_sum(steps=7, d_in=1, scale=stage.scale), 1, delta=delta)
     assert epsilon * (1 - 1e-9) < found[0] <= epsilon
     assert found[1] == delta
     assert pytest.approx(gaussian_mu(1, Fraction("1e-5")), rel=1e-9) == stage.mu
 
 
 def test_nothing_changed_costs_nothing_in_steps():
-    assert (0.0, 0.0) == steps_of_a_sum().map(0)
+    assert (0, 0) == steps_of_a_sum().map(0)
 
 
 def test_more_changed_rows_than_declared_have_no_price():
@@ -290,7 +333,6 @@ def test_each_step_sees_the_answers_before_it():
         steps=3,
         sensitivity=2.0**32,
         scale=2.0**30,
-        delta=1e-6,
         next_sum=next_sum,
     )
     answers = measurement(np.ones((50, 1)))
@@ -322,14 +364,13 @@ def test_steps_under_another_metric_are_refused():
             steps=1,
             sensitivity=1.0,
             scale=SCALE,
-            delta=1e-6,
             next_sum=lambda answers: None,
         )
 
 
 def test_the_gaussians_chain():
     space = integers_domain(2), integers_metric()
-    assert (space >> then_gaussian(scale=SCALE, delta=1e-6)).map(SCALE) == gaussian().map(SCALE)
+    assert (space >> then_gaussian(scale=SCALE)).map(SCALE) == gaussian().map(SCALE)
     rows = matrix_domain(50, 1), rows_metric()
     chain = rows >> then_gaussian_steps(
         d_in=2,
@@ -337,7 +378,6 @@ def test_the_gaussians_chain():
         steps=3,
         sensitivity=2.0**33,
         scale=SCALE,
-        delta=1e-6,
         next_sum=lambda answers: None,
     )
     assert chain.map(2) == steps_of_a_sum().map(2)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from accountant import Budget
 from dppca_odp.frame import Frame
-from dppca_odp.primitives.noise import gaussian_stage
+from dppca_odp.primitives.noise import gaussian_stage, gaussian_to_approximate, stage_loss
 from dppca_odp.scores.additive import (
     ROW,
     additive_stage,
@@ -33,7 +33,7 @@ from dppca_odp.scores.sparse import (
     then_sparse_histogram,
     then_threshold_noise,
 )
-from dppca_odp.spaces import integers_domain, matrix_domain, rows_metric
+from dppca_odp.spaces import gaussian_privacy, integers_domain, matrix_domain, rows_metric
 
 UNIT = Frame(x_low=0, x_high=1, y_low=0, y_high=1)
 FOUR = Cells(frame=UNIT, bins=(2, 2))
@@ -393,6 +393,11 @@ class TestThresholdNoise:
 def test_the_map_is_just_below_the_share_and_zero_at_zero(make, cells):
     make = make if cells.groups == 1 else GROUPED[make]
     made = make(*space(99, cells), cells=cells, share=SHARE, d_in=2)
+    if made.output_measure == gaussian_privacy():
+        loss = additive_stage(SHARE, cells=cells.number, d_in=2).loss
+        assert made.map(2)[0] <= loss.mu
+        assert made.map(2)[1] <= loss.leak
+        made = gaussian_to_approximate(made, delta=stage_loss(SHARE)[1])
     epsilon, delta = made.map(2)
     assert 1 - 1e-6 < epsilon <= 1
     assert 0 < delta <= 1e-6
