@@ -55,6 +55,8 @@ def dominating_mu(law: Law) -> tuple[float, float]:
     Both rounded up. What falls to `UNLIKELY` is left out if the law has a normal.
     """
     spare = UNLIKELY if law.mu else 0.0
+    if law.epsilon(spare) == math.inf:
+        return math.inf, 1.0
     tests = list(_tests(law))
 
     def mu_at(false: float, true: float) -> float:
@@ -85,6 +87,8 @@ def looseness(law: Law, mu: float, tests: list[Threshold] | None = None) -> floa
         return gaussian_delta(mu, test.t) - (test.true - math.exp(test.t) * test.false)
 
     def between(low: Threshold, high: Threshold) -> float:
+        if law.mu == 0:  # the lines cross at an end
+            return max(at(low), at(high))
         start, end = math.exp(low.t), math.exp(high.t)
         fewer = low.false - high.false
         odds = min(max((low.true - high.true) / fewer, start), end) if fewer > 0 else end

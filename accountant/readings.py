@@ -161,12 +161,24 @@ def _curve(losses: tuple[Loss, ...], deltas: tuple[Fraction, ...]) -> tuple[Poin
         case _ if all(isinstance(loss, GaussianLoss) for loss in losses):
             epsilons = [composed_epsilon(losses, delta) for delta in deltas]
         case _:
-            above = [delta for delta in deltas if delta]
-            epsilons = Law.of(losses, NEGLIGIBLE).epsilons(float_below(delta) for delta in above)
-            epsilons += [composed_epsilon(losses, Fraction(0)) for delta in deltas if not delta]
+            law = Law.of(losses, NEGLIGIBLE)
+            composed = law.epsilons(float_below(delta) for delta in deltas)
+            added = [_added(losses, delta) for delta in deltas]
+            epsilons = [min(pair) for pair in zip(composed, added, strict=True)]
     return tuple(
         Point(delta=delta, epsilon=epsilon) for delta, epsilon in zip(deltas, epsilons, strict=True)
     )
+
+
+def _added(losses: tuple[Loss, ...], delta: Fraction) -> float:
+    """The sum of epsilons, where the deltas add to no more than this; infinity otherwise."""
+    epsilon = needed = Fraction(0)
+    for loss in losses:
+        if isinstance(loss, GaussianLoss):
+            return math.inf
+        epsilon += loss.count * loss.epsilon
+        needed += loss.count * loss.delta if isinstance(loss, ApproximateLoss) else 0
+    return float_above(epsilon) if needed <= delta else math.inf
 
 
 def _epsilon_of_approximate(loss: ApproximateLoss, delta: Fraction) -> float:
@@ -225,13 +237,15 @@ def _dominating(losses: tuple[Loss, ...]) -> _Dominating:
     most, least = float_above(root_above(added)), float_below(root_above(own))
     if not others:
         return _Dominating(most, told, leak, 0.0)
+    between = min(math.erf((most - least) / math.sqrt(8)) + _ROUNDING, 1.0)  # of two Gaussians
     law = Law.of([_untold(loss) for loss in losses], NEGLIGIBLE)
     if not _LEAST_MU <= most <= _LARGEST_MU or law.told > _LEAST_TOLD:
-        between = math.erf((most - least) / math.sqrt(8))  # of two Gaussians
-        return _Dominating(most, told, leak, min(between + _ROUNDING, 1.0))
-    found, gap = dominating_mu(law.untold().thinned(_MOST_VALUES))
+        return _Dominating(most, told, leak, between)
+    thin, more = law.untold().thinned(_MOST_VALUES)
+    found, gap = dominating_mu(thin)
+    gap = min(gap + more, 1.0)
     if found >= most:
-        return _Dominating(most, told, leak, gap)
+        return _Dominating(most, told, leak, min(gap, between))
     beside = Fraction(law.told + (UNLIKELY if law.mu else 0.0))
     return _Dominating(found, in_short(told + beside, up=True), leak, gap)
 
