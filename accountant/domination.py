@@ -24,13 +24,15 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from itertools import pairwise
 from statistics import NormalDist
 from typing import NamedTuple
 
+from accountant.amounts import float_below
 from accountant.laws import Law
 
-UNLIKELY = 1e-18  # a probability that no mu has to cover where a normal is added
+UNLIKELY = Fraction(1, 10**18)  # a probability that no mu has to cover beside a normal
 
 _TESTS = 72  # to begin with, where a normal is added
 _HALVINGS = 300  # of gaps between them
@@ -54,7 +56,7 @@ def dominating_mu(law: Law) -> tuple[float, float]:
 
     Both rounded up. What falls to `UNLIKELY` is left out if the law has a normal.
     """
-    spare = UNLIKELY if law.mu else 0.0
+    spare = float_below(UNLIKELY) if law.mu else 0.0
     if law.epsilon(spare) == math.inf:
         return math.inf, 1.0
     tests = list(_tests(law))
@@ -109,7 +111,7 @@ def gaussian_delta(mu: float, t: float) -> float:
 def _tests(law: Law) -> Iterator[Threshold]:
     """From t = 0 to where delta is zero, or `UNLIKELY` if there is a normal."""
     if law.mu:
-        end = law.epsilon(UNLIKELY)
+        end = law.epsilon(float_below(UNLIKELY))
         yield from (_test(law, end * number / _TESTS) for number in range(_TESTS + 1))
         return
     found, false, true = [], 0.0, 0.0

@@ -75,12 +75,6 @@ class Reading(Fact):
         aside = max(float(self.uncovered), (1 + math.exp(epsilon)) * float(self.leak))
         return min(law.delta(epsilon) + aside, 1.0)
 
-    def true_positive_rate(self, false: float) -> float:
-        """The most that any test reaches at this false-positive rate, above 0."""
-        law = Law.of(self.losses, NEGLIGIBLE)
-        t = law.threshold(false + law.leak)
-        return min(self.delta(t) + math.exp(t) * false, 1.0)
-
 
 def reading_of_losses(losses: Iterable[Loss], deltas: Iterable[Fraction] = ()) -> Reading:
     """Of losses that were all fixed before. `deltas`: more points of the curve."""
@@ -246,7 +240,7 @@ def _dominating(losses: tuple[Loss, ...]) -> _Dominating:
     gap = min(gap + more, 1.0)
     if found >= most:
         return _Dominating(most, told, leak, min(gap, between))
-    beside = Fraction(law.told + (UNLIKELY if law.mu else 0.0))
+    beside = Fraction(law.told) + (UNLIKELY if law.mu else 0)
     return _Dominating(found, in_short(told + beside, up=True), leak, gap)
 
 

@@ -141,13 +141,10 @@ DISCRETE = {
 
 
 @pytest.mark.parametrize("losses", DISCRETE.values(), ids=DISCRETE)
-def test_no_test_is_better_than_the_dominating_mu_or_the_rate_that_is_read(losses):
+def test_no_test_is_better_than_the_dominating_mu(losses):
     reading = reading_of_losses(losses)
-    exact = trade_off(losses, RATES)
-    assert np.all(exact <= ndtr(ndtri(RATES) + reading.mu) + float(reading.uncovered) + FLOATS)
-    read = np.array([reading.true_positive_rate(rate) for rate in RATES])
-    assert np.all(exact <= read + FLOATS)
-    assert np.all(read <= exact + 1e-7)
+    most = ndtr(ndtri(RATES) + reading.mu) + float(reading.uncovered)
+    assert np.all(trade_off(losses, RATES) <= most + FLOATS)
 
 
 @pytest.mark.parametrize("losses", DISCRETE.values(), ids=DISCRETE)
@@ -306,9 +303,6 @@ def test_what_is_aside_may_be_truths_or_leaks(share, epsilon):
     assert_never_above(reading, exact)
     told = np.array([reading.delta(epsilon) for epsilon in EPSILONS])
     assert np.all(np.minimum(exact(EPSILONS), 1) <= told * (1 + 1e-9))
-    true = np.minimum(ndtr(ndtri(RATES + leaks) + mu) + leaks + truths, 1)
-    read = np.array([reading.true_positive_rate(rate) for rate in RATES[::40]])
-    assert np.all(true[::40] <= read + 1e-9)
 
 
 def test_leaks_beyond_the_epsilon_of_the_grant_weigh_more():
