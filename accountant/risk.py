@@ -15,16 +15,13 @@ from functools import lru_cache
 from typing import Literal
 
 from accountant.facts import Fact
-from accountant.laws import Law
+from accountant.laws import NEGLIGIBLE, Law
 from accountant.losses import Loss
 from accountant.rules import GaussianRule, SumRule
 from accountant.specs import AnyBudget, Budget
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 
-_NEGLIGIBLE = 1e-13  # a value of L of less probability is read as infinite
-_HALVINGS = 40  # of an interval for t that is shorter than 50
-_FAR = 40.0  # what is likelier than e^40 against one is certain
 _ROUNDING = 1e-10  # added to every answer
 
 
@@ -58,7 +55,7 @@ def risk_of_budget(budget: AnyBudget, rule: SumRule | GaussianRule) -> Risk:
 
 @lru_cache(maxsize=4096)
 def _risk(losses: tuple[Loss, ...], basis: Literal["losses", "budget", "mu"]) -> Risk:
-    law = Law.of(losses, _NEGLIGIBLE)
+    law = Law.of(losses, NEGLIGIBLE)
     if law.mu == law.leak == 0 and law.values == ((0.0, 1.0),):
         bounds = [0.0, *FALSE_POSITIVE_RATES]
     else:
@@ -76,8 +73,5 @@ def _risk(losses: tuple[Loss, ...], basis: Literal["losses", "budget", "mu"]) ->
 
 def _true_positive_rate(law: Law, rate: float) -> float:
     """The bound at about the best t. It falls to there, and rises from there on."""
-    low, high = -_FAR, -math.log(rate)
-    for _ in range(_HALVINGS):
-        t = (low + high) / 2
-        low, high = (t, high) if law.false_positive_rate(t) > rate + law.leak else (low, t)
-    return law.delta(high) + math.exp(high) * rate
+    t = law.threshold(rate + law.leak)
+    return law.delta(t) + math.exp(t) * rate

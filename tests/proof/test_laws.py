@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
+from scipy.stats import binom
 
 from accountant.gaussian import gaussian_mu
 from accountant.laws import composed_epsilon
@@ -100,6 +101,39 @@ def test_losses_a_twentieth_smaller_are_below_their_law(block):
         exact = exact_epsilon(losses, float(delta))
         if 0 < exact < inf:
             assert composed_epsilon(smaller, delta) < exact
+
+
+def votes_on_lattice(losses: Sequence[PureLoss], step: Fraction) -> tuple[np.ndarray, np.ndarray]:
+    """The values of the law of epsilons that are multiples of ``step``, with probabilities."""
+    law, lowest = np.ones(1), 0
+    for loss in losses:
+        every = int(2 * loss.epsilon / step)
+        spread = np.zeros(every * loss.count + 1)
+        true = 1 / (1 + exp(-float(loss.epsilon)))
+        spread[::every] = binom.pmf(np.arange(loss.count + 1), loss.count, true)
+        law, lowest = np.convolve(law, spread), lowest - every * loss.count // 2
+    return (np.arange(len(law)) + lowest) * float(step), law
+
+
+@pytest.mark.parametrize(
+    ("parts", "counts"),
+    [((3, 4), (400, 300)), ((2, 3, 5, 7, 11), (500, 90, 1000, 100, 30)), ((1, 20), (900, 9))],
+)
+def test_many_votes_of_several_epsilons_share_a_grid(parts, counts):
+    step = Fraction(1, 500)
+    losses = [
+        PureLoss(epsilon=part * step, count=count)
+        for part, count in zip(parts, counts, strict=True)
+    ]
+    values, law = votes_on_lattice(losses, step)
+    for delta in (1e-4, 1e-8, 1e-12):
+        exact = brentq(
+            lambda e, delta=delta: float((law * -np.expm1(np.minimum(e - values, 0))).sum())
+            - delta,
+            0, 30, xtol=1e-13, rtol=1e-14,
+        )  # fmt: skip
+        found = composed_epsilon(losses, Fraction(delta))
+        assert exact - 1e-9 <= found <= exact * (1 + 1e-3)
 
 
 def test_the_checked_numbers():
