@@ -226,7 +226,9 @@ def _privacy_loss(statement: Statement) -> PrivacyLoss:
 
 def _model(statement: Statement) -> Model:
     releases = len(_days(statement))
-    spendable = all(statement.remaining.coordinates)
+    spendable = statement.remaining.coordinates[0] > 0 and (
+        statement.rule.kind == "gaussian" or statement.remaining.delta > 0
+    )
     asked = _in_state(statement, "released", "started", "charged")
     return Model(
         model_name="Central",

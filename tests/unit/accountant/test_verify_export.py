@@ -59,7 +59,7 @@ def managed_entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
 
 def test_it_is_short_enough_to_read_in_one_sitting() -> None:
     text = SCRIPT.read_text(encoding="utf-8")
-    assert len(text.splitlines()) < 200
+    assert len(text.splitlines()) < 300
     imports = {line.split()[1] for line in text.splitlines() if line.startswith(("import", "from"))}
     assert imports <= set(sys.stdlib_module_names)
 
