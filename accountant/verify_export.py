@@ -146,8 +146,8 @@ class Book:
         require(pool in self.pools or kind == "allocation", "there is no such allocation")
         if kind in MOVES:
             money = amounts(body["budget"], self.first if pool and kind != "charge" else "epsilon")
-            simple = money[1] and money[0] < 1 and not any(GRID % x.denominator for x in money)
-            require(simple, "epsilon or mu is above 0, delta below 1, and both are simple")
+            simple = 0 < money[1] <= 10**100 and not any(GRID % x.denominator for x in money)
+            require(simple and money[0] < 1, "an amount is zero, or large, or not simple")
             require(money[0] or "mu_squared" in body["budget"], "delta is above 0")
         if kind == "grant":
             require(self.terms is None, "the data set was granted before")
@@ -183,10 +183,11 @@ class Book:
             require(
                 not summed or all(map(le, stages, money)), "the stages sum to more than the charge"
             )
-            money = self.cost(entry, body["stages"]) or money
-            covered = all(map(le, money, self.left(pool)))
+            money, right = self.cost(entry, body["stages"], money)
+            covered = right and all(map(le, money, self.left(pool)))
             self.keys[given] = times + 1, plan
             self.open[key] = "charge", pool, money if covered else NOTHING
+            require(right, "the losses cost another amount")
             require(covered, "the charge exceeds what remained")
             self.change(pool, NOTHING, money)
         elif kind in FOLLOWS:
@@ -206,17 +207,16 @@ class Book:
             require(amounts(body["shortfall"], self.first) == lacking, "the shortfall is another")
             require(any(lacking), "the refused request would have fitted")
 
-    def cost(self, entry, stages):
-        """Under the rule gaussian: by how much the balance says that the pool's spending grew."""
+    def cost(self, entry, stages, money):
+        """What a charge costs, and whether that is right: read off the balance under gaussian."""
         if self.first == "epsilon":
-            return None
+            return money, True
         pool = entry["allocation"]
         said = read(entry["balance"])["free" if pool is FREE else "allocation"]["spent"]
         stated = list(map(sub, amounts(said, self.first), self.pools[pool][2:]))
         odds = 1 + math.exp(amounts(self.terms["budget"])[1])
         require(stages and all(x["losses"] for x in stages), "the stages state no losses")
-        require(near(stated, gaussian_cost(stages, odds)), "the losses cost another amount")
-        return stated
+        return stated, near(stated, gaussian_cost(stages, odds))
 
     def compare(self, entry):
         """The balance is what the entries leave. Only entries of format 1, the first, lack it."""
