@@ -86,6 +86,7 @@ class Accountant:
                 "rows and columns must be given together; got one of them. Give both or neither."
             )
         table = None if rows is None or columns is None else _table(rows, columns)
+        require_spendable(budget)
         with in_one_line():
             terms = Grant(
                 budget=budget,

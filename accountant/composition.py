@@ -55,10 +55,13 @@ class BudgetExceeded(AccountantError):
         exhausted = 0 in self.largest.coordinates
         advice = self.advice or ("Ask the privacy officer." if exhausted else most)
         whose = f" of allocation {self.allocation!r}" if self.allocation else ""
+        excess = f", too large by {self.shortfall.show_up()}"
+        if isinstance(self.asked, GaussianBudget):  # where squares add: no difference of two mu
+            excess = ""
         return (
             f"request must fit in what remains{whose}, {self.remaining.show_down()} "
             f"(spent {self.spent.show_up()} of {self.granted.show_down()}); "
-            f"got {self.asked.show_up()}, too large by {self.shortfall.show_up()}. {advice}"
+            f"got {self.asked.show_up()}{excess}. {advice}"
         )
 
 

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable
 
 from accountant.amounts import to_text
+from accountant.books import Book
 from accountant.composition import require_fit, require_spendable
 from accountant.entries import Allocation, Grant, Raise, Void
-from accountant.errors import GrantConflict, OutOfOrder
+from accountant.errors import GrantConflict, InvalidAmount, OutOfOrder
 from accountant.facts import check_title, in_one_line, look_alike, quoted
 from accountant.ledger import Transaction
-from accountant.specs import AnyBudget, TableFacts
+from accountant.specs import AnyBudget, Budget, TableFacts
 
 
 def grant(transaction: Transaction, data_set: str, terms: Grant, reason: str | None) -> None:
@@ -38,13 +39,7 @@ def grant(transaction: Transaction, data_set: str, terms: Grant, reason: str | N
         return
     assert budget
     _require_raise("grant", data_set, terms.budget, budget, reason)
-    granted = book.balance(None).total.granted
-    if not granted.fits_within(more := book.rule.capacity(terms.budget)):
-        raise GrantConflict(
-            f"grant must hold more after a raise; got {more.show_down()}, where {data_set!r} has "
-            f"{granted.show_down()}. Raise delta as well: a larger epsilon weighs more on what is "
-            "set aside."
-        )
+    _require_more(data_set, book, terms.budget)
     _raise_to(transaction, data_set, None, terms.budget, terms.actor, reason)
 
 
@@ -148,6 +143,21 @@ def _require_raise(
         raise GrantConflict(
             f"{what} must keep its budget, or be raised with a reason; got {budget} without one, "
             f"where {name!r} has {standing}. Give a reason to raise it."
+        )
+
+
+def _require_more(data_set: str, book: Book, budget: Budget) -> None:
+    """Refuse a raise of the promise after which the grant would hold no more."""
+    granted = book.balance(None).total.granted
+    try:
+        more = book.rule.capacity(budget)
+    except InvalidAmount:  # what is set aside would outweigh delta
+        more = book.rule.cost(())
+    if more == granted or not granted.fits_within(more):
+        raise GrantConflict(
+            f"grant must hold more after a raise; got {more.show_down()}, where {data_set!r} has "
+            f"{granted.show_down()}. Raise delta as well: a larger epsilon weighs more on what is "
+            "set aside."
         )
 
 

@@ -3,8 +3,11 @@
     python verify_export.py ledger.jsonl [--head HEAD.json]
 
 Prints every problem as `entry N: message`, then a verdict; exit status 0 sound, 1 not, 2 no file.
-It shares nothing with the package, which also checks the form of texts and losses (`accountant
-verify`). Only a head published later shows a cut-off or renewed end.
+It shares nothing with the package, which also checks the form of texts and losses, and composes
+the losses of committed charges (`accountant verify`). Under the rule gaussian it computes what a
+grant holds and what losses cost in floats: an amount that is off by less than one part in 10^8 is
+taken as it is stated, where the package wants every digit. All sums are exact. Only a head
+published later shows a cut-off or renewed end.
 """
 
 import hashlib
@@ -22,11 +25,13 @@ AMOUNT = re.compile(r"[0-9]{1,999}(\.[0-9]{1,30})?(e-?[0-9]{1,3})?|[0-9]{1,999}/
 #: A budget: delta, and epsilon or (rule gaussian) mu squared. A pool: granted, then spent.
 NOTHING = [Fraction(0), Fraction(0)]
 CLOSE = 1e-8  # floats here and sixty digits there agree to this part
+TINY = 1e-299  # the package rounds up to 300 decimal places, where floats reach zero
 GRID = 10**300 * math.factorial(100)  # a little wider than the package's, and as bounded
 FREE, ALL = None, 0  # the free pool, and all allocations together; a text is the pool of one
 FOLLOWS = {"started": "charge", "release": "started", "void": "charge"}
 MOVES = ("grant", "raise", "allocation", "charge")
 FIELDS = set("sequence data_set kind allocation release_key time body balance hash".split())
+FORMS = KeyError, TypeError, ValueError, AttributeError, RecursionError, ArithmeticError
 canonical = partial(json.dumps, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -61,21 +66,32 @@ def lifted(epsilon):
     return -2 * NormalDist().inv_cdf(1 / (1 + math.exp(epsilon)))
 
 
+def number(text):
+    """The float nearest to an exact text."""
+    require(AMOUNT.fullmatch(text), "an amount is not a decimal or a fraction")
+    return float(Fraction(text))
+
+
 def gaussian_cost(stages, odds):
     """What losses cost under the rule gaussian: the delta aside, and mu squared. In floats."""
     delta = mu_squared = 0.0
     for loss in (loss for stage in stages for loss in stage["losses"]):
-        it = {name: float(Fraction(x)) for name, x in loss.items() if name != "kind"}
-        count = it.get("count", 1)
-        mu = it["mu"] if loss["kind"] == "gaussian" else lifted(it["epsilon"])
+        count = loss["count"]
+        require(type(count) is int and count > 0, "a loss is not there a whole number of times")
+        mu = number(loss["mu"]) if loss["kind"] == "gaussian" else lifted(number(loss["epsilon"]))
         mu_squared += count * mu**2
-        delta += count * (it.get("delta", 0.0) + it.get("leak", 0.0) * odds)
+        delta += count * (number(loss.get("delta", "0")) + number(loss.get("leak", "0")) * odds)
     return [delta, mu_squared]
 
 
 def near(stated, found):
     """Whether exact amounts are what floats find."""
-    return all(abs(float(x) - y) <= CLOSE * y for x, y in zip(stated, found))
+    return all(abs(float(x) - y) <= CLOSE * y + TINY for x, y in zip(stated, found))
+
+
+def below(x):
+    """How likely a normal is below x; accurate in the lower tail, as NormalDist.cdf is not."""
+    return math.erfc(-x / math.sqrt(2)) / 2
 
 
 class Book:
@@ -100,16 +116,19 @@ class Book:
             for n in ("free", "allocations")
         ]
         aside, mu_squared = map(add, *parts)
-        kept = amounts(self.terms["budget"])
-        rounding = aside - Fraction(self.terms.get("set_aside", "0"))
-        require(0 <= rounding <= kept[0] / 2**20, "more is aside than was set aside")
-        weighed = float(aside) * (1 + math.exp(epsilon)) / (1 + math.exp(min(kept[1], epsilon)))
-        mu = math.sqrt(mu_squared)
-        normal = NormalDist()
-        left = normal.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * normal.cdf(
-            -mu / 2 - epsilon / mu
+        first = amounts(self.terms["budget"])
+        most = Fraction(self.terms.get("set_aside", "0")) + first[0] / 2**20  # for rounding
+        require(
+            0 <= most - aside <= most / 10**18 + Fraction(TINY),
+            "another amount is aside than was set aside",
         )
-        require(left + weighed <= delta * (1 + CLOSE), "the grant does not hold so large a mu")
+        require(mu_squared > 0, "the grant holds no mu")
+        weighed = float(aside) * (1 + math.exp(epsilon)) / (1 + math.exp(min(first[1], epsilon)))
+        mu = math.sqrt(mu_squared)
+        head = below(mu / 2 - epsilon / mu)
+        found = head - math.exp(epsilon) * below(-mu / 2 - epsilon / mu) + weighed
+        off = CLOSE * delta + 1e-12 * head  # the difference of the two loses some digits
+        require(abs(found - delta) <= off, "the grant holds another mu")
         return [aside, mu_squared]
 
     def change(self, pool, granted, spent):
@@ -127,8 +146,8 @@ class Book:
         require(pool in self.pools or kind == "allocation", "there is no such allocation")
         if kind in MOVES:
             money = amounts(body["budget"], self.first if pool and kind != "charge" else "epsilon")
-            simple = money[1] and money[0] < 1 and not any(GRID % x.denominator for x in money)
-            require(simple, "epsilon or mu is above 0, delta below 1, and both are simple")
+            simple = 0 < money[1] <= 10**100 and not any(GRID % x.denominator for x in money)
+            require(simple and money[0] < 1, "an amount is zero, or large, or not simple")
             require(money[0] or "mu_squared" in body["budget"], "delta is above 0")
         if kind == "grant":
             require(self.terms is None, "the data set was granted before")
@@ -164,10 +183,11 @@ class Book:
             require(
                 not summed or all(map(le, stages, money)), "the stages sum to more than the charge"
             )
-            money = self.cost(entry, body["stages"]) or money
-            covered = all(map(le, money, self.left(pool)))
+            money, right = self.cost(entry, body["stages"], money)
+            covered = right and all(map(le, money, self.left(pool)))
             self.keys[given] = times + 1, plan
             self.open[key] = "charge", pool, money if covered else NOTHING
+            require(right, "the losses cost another amount")
             require(covered, "the charge exceeds what remained")
             self.change(pool, NOTHING, money)
         elif kind in FOLLOWS:
@@ -187,17 +207,16 @@ class Book:
             require(amounts(body["shortfall"], self.first) == lacking, "the shortfall is another")
             require(any(lacking), "the refused request would have fitted")
 
-    def cost(self, entry, stages):
-        """Under the rule gaussian: by how much the balance says that the pool's spending grew."""
+    def cost(self, entry, stages, money):
+        """What a charge costs, and whether that is right: read off the balance under gaussian."""
         if self.first == "epsilon":
-            return None
+            return money, True
         pool = entry["allocation"]
         said = read(entry["balance"])["free" if pool is FREE else "allocation"]["spent"]
         stated = list(map(sub, amounts(said, self.first), self.pools[pool][2:]))
         odds = 1 + math.exp(amounts(self.terms["budget"])[1])
         require(stages and all(x["losses"] for x in stages), "the stages state no losses")
-        require(near(stated, gaussian_cost(stages, odds)), "the losses cost another amount")
-        return stated
+        return stated, near(stated, gaussian_cost(stages, odds))
 
     def compare(self, entry):
         """The balance is what the entries leave. Only entries of format 1, the first, lack it."""
@@ -238,7 +257,7 @@ def check(line, position, last, books):
                 rules(entry)
             except ValueError as problem:
                 found.append(str(problem))
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as problem:
+    except FORMS as problem:
         found.append(f"the entry does not hold what one of its kind does: {problem}")
     return {**none, **entry}, found
 

@@ -27,7 +27,14 @@ from accountant.registry.form import (
     Variant,
 )
 from accountant.registry.markdown import each_escaped, escaped
-from accountant.reports.words import RELATIONS, RISK, loss_in_full, percent_up, rates
+from accountant.reports.words import (
+    RELATIONS,
+    RISK,
+    RULES,
+    loss_in_full,
+    percent_up,
+    rates,
+)
 from accountant.statements import ChargeLine, Statement
 
 NOT_STATED = "Not stated in the ledger"
@@ -202,6 +209,7 @@ def _privacy_loss(statement: Statement) -> PrivacyLoss:
         f"Granted: {granted.show_up()}, for all releases together. The parameters of this record "
         "are the exact amounts, rounded up.",
         statement.guarantee,
+        *_counting(statement),
         f"Spent so far: {statement.spent.show_up()}.",
         *(
             f"Raised on {line.time[:10]} to {line.budget.show_up()}: {escaped(line.why)}"
@@ -224,9 +232,17 @@ def _privacy_loss(statement: Statement) -> PrivacyLoss:
     )
 
 
+def _counting(statement: Statement) -> Iterator[str]:
+    """What the grant comes to where charges are not counted in epsilon."""
+    if statement.rule.kind != "sum":
+        yield f"Counted as {statement.granted.show_down()}. {RULES[statement.rule.kind]}"
+
+
 def _model(statement: Statement) -> Model:
     releases = len(_days(statement))
-    spendable = all(statement.remaining.coordinates)
+    spendable = statement.remaining.coordinates[0] > 0 and (
+        statement.rule.kind == "gaussian" or statement.remaining.delta > 0
+    )
     asked = _in_state(statement, "released", "started", "charged")
     return Model(
         model_name="Central",

@@ -264,4 +264,4 @@ def _terms(statement: Statement) -> Iterator[_Terms]:
         yield _Terms("Grant raised to" if number else "Granted", "", line)
     for allocation in statement.allocations:
         for number, line in enumerate(allocation.grants):
-            yield _Terms("Raised to" if number else "Set aside", allocation.name, line)
+            yield _Terms("Raised to" if number else "Allocated", allocation.name, line)

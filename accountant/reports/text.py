@@ -19,6 +19,7 @@ from accountant.reports.words import (
     STATES,
     amounts_down,
     amounts_up,
+    loss_in_full,
     percent_up,
     rates,
     short_key,
@@ -129,7 +130,7 @@ def _charges(statement: Statement) -> Iterator[Row]:
             yield (
                 f"   {stage.name}",
                 *amounts_up(_cost(stage, statement)),
-                ", ".join(str(loss) for loss in stage.losses),
+                ", ".join(map(loss_in_full, stage.losses)),
             )
 
 
@@ -141,7 +142,8 @@ def _cost(stage: Stage, statement: Statement) -> AnyBudget:
 def _composed(line: ChargeLine) -> str:
     if line.composed is None or math.isinf(line.composed):
         return ""
-    return f"its losses together epsilon {show_up(Fraction(line.composed))}; "
+    what = "losses" if line.composition == "sum" else "stages, composed by their losses,"
+    return f"its {what} together epsilon {show_up(Fraction(line.composed))}; "
 
 
 def _refused(statement: Statement) -> list[str]:

@@ -47,8 +47,11 @@ COUNTED = {"sum": ("epsilon", "delta"), "gaussian": ("mu", "delta aside")}
 RULES = {
     "sum": "Charges add up: epsilons, and deltas.",
     "gaussian": (
-        "Charges add up as squares of mu, and what no mu covers is paid from the delta set aside. "
-        "The guarantee is that of the whole grant; what was spent is bookkeeping."
+        "Mu says how hard two candidates are to tell apart: as hard as two normal laws of standard "
+        "deviation 1 whose means are mu apart. "
+        "Charges add up as squares of mu: 0.6 spent of 1 leaves 0.8. What no mu covers, the "
+        "rounding of Gaussian noise included, is paid from the delta set aside when the budget was "
+        "granted. The guarantee is that of the whole grant; what was spent is bookkeeping."
     ),
 }
 

@@ -90,10 +90,12 @@ def reseal(entries: list[Entry], restate: bool = True) -> list[Entry]:
     return sealed
 
 
-@pytest.fixture(scope="module")
-def managed_entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
-    """What an officer does, 14 entries."""
-    keeper = grant(tmp_path_factory.mktemp("managed") / "ledger.db")
+@pytest.fixture(scope="module", params=["sum", "gaussian"])
+def managed_entries(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> list[Entry]:
+    """What an officer does under each rule, 14 entries."""
+    keeper = grant(tmp_path_factory.mktemp("managed") / "ledger.db", request.param)
     manage(keeper)
     return list(keeper.ledger.entries())
 
@@ -197,6 +199,33 @@ def change_body(position: int, **changes: object) -> Callable[[list[Entry]], lis
     return changed
 
 
+def resize(position: int, epsilon: str, delta: str) -> Callable[[list[Entry]], list[Entry]]:
+    """Another budget, counted as the one that stands there is."""
+
+    def changed(entries: list[Entry]) -> list[Entry]:
+        if "mu_squared" not in entries[position - 1].document()["budget"]:
+            return change_body(position, budget={"epsilon": epsilon, "delta": delta})(entries)
+        part = Fraction(epsilon) * Fraction(7, 100), Fraction(delta) / 10
+        budget = dict(zip(("mu_squared", "delta"), map(to_text, part), strict=True))
+        return change_body(position, budget=budget)(entries)
+
+    return changed
+
+
+def restate(
+    position: int, pool: str, side: str, coordinate: int, amount: str
+) -> Callable[[list[Entry]], list[Entry]]:
+    """Another amount in a balance: the first of the two, or delta."""
+
+    def changed(entries: list[Entry]) -> list[Entry]:
+        balance = json.loads(str(entries[position - 1].balance))
+        budget = balance[pool][side]
+        budget[sorted(budget, key="delta".__eq__)[coordinate]] = amount
+        return change(position, balance=canonical_json(balance))(entries)
+
+    return changed
+
+
 def change(position: int, **changes: Any) -> Callable[[list[Entry]], list[Entry]]:
     def changed(entries: list[Entry]) -> list[Entry]:
         entries[position - 1] = replace(entries[position - 1], **changes)
@@ -280,14 +309,14 @@ MANAGED_FORGERIES: list[tuple[Callable[[list[Entry]], list[Entry]], int, str]] =
     (change_body(6, reason=" "), 6, "not a valid raise"),
     (change(6, allocation="bob"), 6, "there is no allocation 'bob'"),
     (change(6, release_key="k"), 6, "of kind raise have no release key"),
-    (drop(6), 7, "the free pool held epsilon 0.1"),
+    (drop(6), 7, "the free pool held"),
     (change(7, allocation=None), 7, "an allocation must have a name"),
     (repeat(7), 15, "allocation 'ana' was made before"),
-    (change_body(7, budget={"epsilon": "1.6", "delta": "4e-6"}), 7, "the free pool held epsilon"),
-    (change_body(7, budget={"epsilon": "0.4", "delta": "0"}), 7, "delta must be between 0 and 1"),
+    (resize(7, "9", "4e-6"), 7, "the free pool held"),
+    (resize(7, "0", "4e-6"), 7, " must be above 0"),
     (change(7, release_key="k"), 7, "of kind allocation have no release key"),
-    (change_body(8, budget={"epsilon": "1.6", "delta": "4e-6"}), 8, "the free pool held epsilon"),
-    (change_body(8, budget={"epsilon": "0.4", "delta": "4e-6"}), 8, "must be to more than"),
+    (resize(8, "9", "5e-6"), 8, "the free pool held"),
+    (resize(8, "0.4", "4e-6"), 8, "must be to more than"),
     (change(9, allocation="bob"), 9, "there is no allocation 'bob'"),
     (change(9, allocation=None), 10, "is another allocation's"),
     (drop(9), 9, "no charge has this release key"),
@@ -322,17 +351,14 @@ POOLS = [("free", "granted"), ("free", "spent"), ("allocations", "granted")]
 
 @pytest.mark.parametrize("position", range(1, len(MANAGED) + 1))
 @pytest.mark.parametrize(("pool", "side"), POOLS)
-@pytest.mark.parametrize("coordinate", ["epsilon", "delta"])
+@pytest.mark.parametrize("coordinate", [0, 1])
 def test_a_forged_balance_is_found_once_where_it_is_in_spite_of_its_hash(
-    managed_entries: list[Entry], position: int, pool: str, side: str, coordinate: str
+    managed_entries: list[Entry], position: int, pool: str, side: str, coordinate: int
 ) -> None:
-    entries = list(managed_entries)
-    balance = json.loads(str(entries[position - 1].balance))
-    balance[pool][side][coordinate] = "0.7" if coordinate == "epsilon" else "7e-6"
-    forged = replace(entries[position - 1], balance=canonical_json(balance))
-    entries[position - 1] = forged
+    amount = ("0.7", "7e-6")[coordinate]
+    forged = restate(position, pool, side, coordinate, amount)(list(managed_entries))
     words = "the balance is not what the entries before it and this one leave"
-    assert verify(reseal(entries, restate=False)) == [Problem(position, words)]
+    assert verify(reseal(forged, restate=False)) == [Problem(position, words)]
 
 
 @pytest.mark.parametrize("position", range(2, len(MANAGED) + 1))
@@ -356,10 +382,104 @@ def test_money_that_comes_from_nowhere_and_stays_is_named_once(
     entries = list(managed_entries)
     for place in range(3, len(entries)):
         balance = json.loads(str(entries[place].balance))
-        spent = Fraction(balance["free"]["spent"]["epsilon"]) - Fraction(1, 10)
-        balance["free"]["spent"]["epsilon"] = to_text(spent)
+        granted = balance["free"]["granted"]
+        granted["delta"] = to_text(Fraction(granted["delta"]) + Fraction(1, 10**7))
         entries[place] = replace(entries[place], balance=canonical_json(balance))
     assert positions(verify(reseal(entries, restate=False))) == [4]
+
+
+def losses_of(position: int, *losses: dict[str, object]) -> Callable[[list[Entry]], list[Entry]]:
+    """Other losses in the only stage of a charge."""
+
+    def changed(entries: list[Entry]) -> list[Entry]:
+        (stage,) = entries[position - 1].document()["stages"]
+        return change_body(position, stages=[stage | {"losses": losses}])(entries)
+
+    return changed
+
+
+def unruled(entries: list[Entry]) -> list[Entry]:
+    """The grant without its rule, as if charges were summed."""
+    body = entries[0].document()
+    del body["rule"], body["set_aside"]
+    return change(1, body=canonical_json(body))(entries)
+
+
+BALANCE = "the balance is not what"
+SMALLER = {"kind": "gaussian", "mu": "0.01", "leak": "0", "count": 349}
+TOLD = {"kind": "approximate", "epsilon": "0", "delta": "5e-7", "count": 1}
+PURE = {"kind": "pure", "epsilon": "0.001", "count": 1}
+HUGE = {"kind": "pure", "epsilon": "1000000", "count": 1}
+#: Of a ledger under the rule gaussian, with hashes that are right and balances left as they are.
+GAUSSIAN_FORGERIES: list[tuple[Callable[[list[Entry]], list[Entry]], int, str]] = [
+    (unruled, 1, BALANCE),
+    (change_body(1, set_aside="9e-7"), 1, BALANCE),
+    (change_body(1, set_aside="2e-6"), 1, BALANCE),
+    (change_body(1, set_aside="1e-5"), 1, "not a valid grant"),
+    (change_body(1, budget={"epsilon": "0.99", "delta": "1e-5"}), 1, BALANCE),
+    (change_body(1, budget={"epsilon": "101", "delta": "1e-5"}), 1, "not a valid grant"),
+    (restate(1, "free", "granted", 0, "0.071"), 1, BALANCE),
+    (restate(1, "free", "granted", 0, "0.07"), 1, BALANCE),
+    (restate(1, "free", "granted", 0, "0"), 1, BALANCE),
+    (restate(1, "free", "granted", 1, "1.01e-6"), 1, BALANCE),
+    (restate(1, "free", "granted", 1, "1e-6"), 1, BALANCE),
+    (restate(3, "free", "spent", 0, "0.0349"), 3, BALANCE),
+    (restate(3, "free", "spent", 1, "4e-7"), 3, BALANCE),
+    (restate(3, "free", "spent", 0, "0"), 3, BALANCE),
+    (losses_of(3, SMALLER, TOLD), 3, BALANCE),
+    (losses_of(3, SMALLER | {"count": 350}), 3, BALANCE),
+    (losses_of(3, SMALLER | {"count": 350, "leak": "1e-12"}, TOLD), 3, BALANCE),
+    (losses_of(3, SMALLER | {"count": 350}, TOLD, PURE), 3, BALANCE),
+    (losses_of(3, SMALLER | {"count": 350}, TOLD, HUGE), 3, "exceeds what remained"),
+    (losses_of(3, SMALLER | {"count": -350}, TOLD), 3, "not a valid charge"),
+    (losses_of(3, SMALLER | {"mu": "-0.01"}, TOLD), 3, "not a valid charge"),
+    (losses_of(3, SMALLER | {"mu": "1e999999999"}, TOLD), 3, "not a valid charge"),
+    (losses_of(3), 3, "stage 'mean' must state its losses"),
+    (change_body(3, stages=[]), 3, "stages must be stated under the rule gaussian"),
+    (change_body(6, budget={"mu_squared": "2", "delta": "2e-6"}), 6, "a budget of epsilon and"),
+    (change_body(6, budget={"epsilon": "2", "delta": "1.9e-5"}), 6, BALANCE),
+    (restate(6, "free", "granted", 0, "0.3"), 6, BALANCE),
+    (change_body(7, budget={"epsilon": "0.02", "delta": "4e-7"}), 7, "counted by one rule"),
+    (change_body(8, budget={"epsilon": "0.5", "delta": "4e-7"}), 8, "counted by one rule"),
+    (losses_of(9, SMALLER | {"count": 300}), 9, BALANCE),
+    (restate(10, "allocation", "spent", 0, "0.001"), 10, BALANCE),
+    (change_body(11, asked={"epsilon": "9", "delta": "1e-7"}), 11, "counted by one rule"),
+    (change_body(11, asked={"mu_squared": "0.01", "delta": "1e-7"}), 11, "another shortfall"),
+    (restate(14, "allocation", "spent", 0, "0.0419"), 14, BALANCE),
+]
+
+
+@pytest.fixture(scope="module")
+def gaussian_entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+    """What an officer does under the rule gaussian."""
+    keeper = grant(tmp_path_factory.mktemp("gaussian") / "ledger.db", "gaussian")
+    manage(keeper)
+    return list(keeper.ledger.entries())
+
+
+@pytest.mark.parametrize(("change_all", "position", "message"), GAUSSIAN_FORGERIES)
+def test_a_forged_count_of_mu_is_found_where_it_is(
+    gaussian_entries: list[Entry],
+    change_all: Callable[[list[Entry]], list[Entry]],
+    position: int,
+    message: str,
+) -> None:
+    first = verify(reseal(change_all(list(gaussian_entries)), restate=False))[0]
+    assert position == first.position
+    assert message in first.message
+
+
+@pytest.mark.parametrize("epsilon", ["1.46", "1.45"])
+def test_a_committed_charge_whose_losses_do_not_fit_cannot_be_forged(
+    path: Path, charge: Callable[..., Charge], epsilon: str
+) -> None:
+    """Three pure 0.01 and one Gaussian 1/3 together are epsilon 1.4501 at delta 1e-6."""
+    keeper = grant(path, "gaussian", Budget.of("2", "1e-5"))
+    keeper.authorize(charge("k", "1.46"), rows=10, columns=("age",))
+    entries = list(keeper.ledger.entries())
+    budget = {"epsilon": epsilon, "delta": "1e-6"}
+    found = verify(reseal(change_body(3, budget=budget, composition="committed")(entries)))
+    assert found == ([] if epsilon == "1.46" else [Problem(3, "the body is not a valid charge")])
 
 
 def test_a_key_used_for_two_plans_is_found(

@@ -5,20 +5,34 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from shutil import copy
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountant import Accountant, Entry, verify, verify_export
+from accountant import (
+    Accountant,
+    ApproximateLoss,
+    Budget,
+    Entry,
+    GaussianLoss,
+    Loss,
+    PureLoss,
+    to_text,
+    verify,
+    verify_export,
+)
+from accountant.balances import Balance, Pool, empty_pool
 from accountant.entries import canonical_json
 from accountant.exports import write_export
+from accountant.rules import GaussianRule
 
-from .conftest import grant, manage
-from .test_audit import FORGERIES, MANAGED_FORGERIES, POOLS, reseal
+from .conftest import grant, make_charge, manage
+from .test_audit import FORGERIES, GAUSSIAN_FORGERIES, MANAGED_FORGERIES, POOLS, reseal, restate
 from .test_databases import FORMAT_1
 
 SCRIPT = Path(verify_export.__file__)
@@ -50,16 +64,31 @@ def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.fixture(scope="module")
-def managed_entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
-    keeper = grant(tmp_path_factory.mktemp("managed") / "ledger.db")
+def entries_under(rule: Literal["sum", "gaussian"], folder: Path) -> list[Entry]:
+    keeper = grant(folder / "ledger.db", rule)
     manage(keeper)
     return list(keeper.ledger.entries())
 
 
+@pytest.fixture(scope="module")
+def summed_entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+    return entries_under("sum", tmp_path_factory.mktemp("sum"))
+
+
+@pytest.fixture(scope="module")
+def gaussian_entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+    return entries_under("gaussian", tmp_path_factory.mktemp("gaussian"))
+
+
+@pytest.fixture(scope="module", params=["summed_entries", "gaussian_entries"])
+def managed_entries(request: pytest.FixtureRequest) -> list[Entry]:
+    entries: list[Entry] = request.getfixturevalue(request.param)
+    return entries
+
+
 def test_it_is_short_enough_to_read_in_one_sitting() -> None:
     text = SCRIPT.read_text(encoding="utf-8")
-    assert len(text.splitlines()) < 200
+    assert len(text.splitlines()) < 300
     imports = {line.split()[1] for line in text.splitlines() if line.startswith(("import", "from"))}
     assert imports <= set(sys.stdlib_module_names)
 
@@ -195,13 +224,77 @@ def test_a_forgery_of_what_an_officer_does_is_found_by_both(
 def test_a_forged_balance_is_found_by_both_once_and_where_it_is(
     managed_entries: list[Entry], position: int, pool: str, side: str
 ) -> None:
-    entries = list(managed_entries)
-    balance = json.loads(str(entries[position - 1].balance))
-    balance[pool][side]["epsilon"] = "0.7"
-    entries[position - 1] = replace(entries[position - 1], balance=canonical_json(balance))
-    forged = reseal(entries, restate=False)
-    assert positions(problems(forged)) == [position]
+    changed = restate(position, pool, side, 0, "0.7")(list(managed_entries))
+    forged = reseal(changed, restate=False)
+    found = positions(problems(forged))
+    if "rule" not in json.loads(forged[0].body):
+        assert found == [position]
+    assert found[0] == position  # and what follows from it, where costs are read off balances
     assert [problem.position for problem in verify(forged)] == [position]
+
+
+@pytest.mark.parametrize(("change_all", "position", "message"), GAUSSIAN_FORGERIES)
+def test_a_forged_count_of_mu_is_found_by_both(
+    gaussian_entries: list[Entry],
+    change_all: Callable[[list[Entry]], list[Entry]],
+    position: int,
+    message: str,
+) -> None:
+    forged = reseal(change_all(list(gaussian_entries)), restate=False)
+    assert positions(problems(forged))[0] == position == verify(forged)[0].position
+
+
+@pytest.mark.parametrize(("place", "pool", "side"), [(1, "free", "granted"), (3, "free", "spent")])
+def test_what_floats_cannot_tell_is_found_by_the_package_alone(
+    gaussian_entries: list[Entry], place: int, pool: str, side: str
+) -> None:
+    """The short verifier takes what is off by less than one part in 10^8 as it is stated."""
+    pools = json.loads(str(gaussian_entries[place - 1].balance))[pool]
+    stated = Fraction(pools[side]["mu_squared"])
+    for part, position in ((Fraction(1, 10**10), place + 1), (Fraction(1, 10**6), place)):
+        for sign in (-1, 1):
+            amount = to_text(stated * (1 + sign * part))
+            forged = restate(place, pool, side, 0, amount)(list(gaussian_entries))
+            sealed = reseal(forged, restate=False)
+            assert verify(sealed)[0].position == place
+            assert positions(problems(sealed))[0] == position
+
+
+@pytest.mark.parametrize("set_aside", ["0", "1/3", "0.999"])
+@pytest.mark.parametrize("delta", ["0.1", "1e-3", "1e-6", "1e-12", "1e-30", "1e-100"])
+@pytest.mark.parametrize("epsilon", ["1e-4", "0.3", "1", "10", "100"])
+def test_every_grant_holds_its_mu_in_floats_too(epsilon: str, delta: str, set_aside: str) -> None:
+    book, budget = verify_export.Book(), Budget.of(epsilon, delta)
+    rule = GaussianRule(budget=budget, set_aside=Fraction(set_aside) * budget.delta)
+    book.first, nothing = "mu_squared", empty_pool(rule.cost(()))
+    book.terms = {
+        "budget": {"epsilon": epsilon, "delta": delta},
+        "set_aside": to_text(rule.set_aside),
+    }
+    for raised in (budget, Budget.of(budget.epsilon, budget.delta * 3 / 2)):
+        free = Pool(granted=rule.capacity(raised), spent=rule.cost(()))
+        balance = Balance(free=free, allocations=nothing, allocation=None)
+        entry = {"balance": canonical_json(balance.model_dump(mode="json"))}
+        found = book.whole(entry, raised.delta, raised.epsilon)
+        assert found == [free.granted.coordinates[1], free.granted.coordinates[0]]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        GaussianLoss(mu=Fraction("1e-200"), leak=Fraction("1e-310")),
+        PureLoss(epsilon=Fraction("1e-9"), count=7),
+        PureLoss(epsilon=Fraction("1e-5")),
+        PureLoss(epsilon=Fraction(12)),
+        ApproximateLoss(epsilon=Fraction("0.1"), delta=Fraction("1e-290")),
+        ApproximateLoss(epsilon=Fraction("1e-3"), delta=Fraction("1e-12"), count=10**6),
+    ],
+    ids=str,
+)
+def test_a_cost_is_near_in_floats_however_small_or_large(path: Path, loss: Loss) -> None:
+    keeper = grant(path, "gaussian", Budget.of("100", "0.1"))
+    keeper.authorize(make_charge(losses=[loss]), rows=10, columns=("age",))
+    assert problems(list(keeper.ledger.entries())) == []
 
 
 ANYTHING = st.recursive(
@@ -259,7 +352,8 @@ def test_a_budget_of_other_fields_hides_nothing(
 @pytest.mark.parametrize("amount", ["1/9973", f"1/{10**303}", "1e101"])
 def test_amounts_off_the_grid_are_found_by_both(managed_entries: list[Entry], amount: str) -> None:
     for place in (0, 2, 5, 6):
-        budget = managed_entries[place].document()["budget"] | {"epsilon": amount}
+        budget = dict(managed_entries[place].document()["budget"])
+        budget[max(budget)] = amount  # beside delta
         forged = charge_body(managed_entries, place, budget=budget)
         assert positions(problems(forged))[0] == place + 1 == verify(forged)[0].position
 
@@ -267,7 +361,11 @@ def test_amounts_off_the_grid_are_found_by_both(managed_entries: list[Entry], am
 def test_a_void_gives_nothing_back_of_a_charge_that_was_never_covered(
     managed_entries: list[Entry],
 ) -> None:
-    large = managed_entries[8].document()["budget"] | {"epsilon": "0.7"}
-    forged = charge_body(managed_entries, 8, budget=large)  # the one that is voided
+    body = managed_entries[8].document()  # the charge that is voided
+    (stage,) = body["stages"]
+    large = body["budget"] | {"epsilon": "0.7"}
+    many = [loss | {"count": 700} for loss in stage["losses"]]
+    stages = [stage | {"budget": large, "losses": many}]
+    forged = charge_body(managed_entries, 8, budget=large, stages=stages)
     restated = reseal(forged)
     assert positions(problems(restated)) == [9] == [p.position for p in verify(restated)]

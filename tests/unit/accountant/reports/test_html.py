@@ -354,7 +354,7 @@ def test_a_new_data_set_has_a_short_page(keeper: Accountant) -> None:
     check_form(source)
     shown = flat(source)
     assert "Nothing was charged yet." in shown
-    assert "Nothing is set aside: the free pool is the whole grant." in shown
+    assert "There are no allocations: the free pool is the whole grant." in shown
     assert "Charges None yet." in shown
     assert "Refused requests None." in shown
     assert "Unusable data None." in shown
