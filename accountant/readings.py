@@ -104,8 +104,6 @@ def reading_of_gaussian(total: GaussianBudget, rule: GaussianRule) -> Reading:
         Point(delta=delta, epsilon=_epsilon_of_gaussian(mu, aside, leak, rule, delta))
         for delta in _falling([rule.budget.delta])
     )
-    worst = GaussianLoss(mu=in_short(mu, up=True), leak=leak)
-    told = ApproximateLoss(epsilon=Fraction(0), delta=min(aside, _NEARLY_ONE))
     return Reading(
         basis="gaussian",
         losses=losses,
@@ -114,11 +112,8 @@ def reading_of_gaussian(total: GaussianBudget, rule: GaussianRule) -> Reading:
         uncovered=aside,
         leak=leak,
         looseness=0.0,
-        risk=risk_of_losses([worst, told]),
+        risk=risk_of_budget(total, rule),
     )
-
-
-_NEARLY_ONE = Fraction(math.nextafter(1.0, 0.0))
 
 
 @lru_cache(maxsize=1024)

@@ -19,9 +19,10 @@ from accountant.entries import Allocation, Entry, Grant, Raise, Refusal, Rejecti
 from accountant.facts import Fact
 from accountant.laws import composed_epsilon
 from accountant.losses import Loss
+from accountant.readings import Reading, reading_of_budget, reading_of_gaussian
 from accountant.risk import Risk, risk_of_budget, risk_of_losses
 from accountant.rules import GaussianRule, SumRule
-from accountant.specs import AnyBudget, Budget, PrivacyUnit, Stage, TableFacts
+from accountant.specs import AnyBudget, Budget, GaussianBudget, PrivacyUnit, Stage, TableFacts
 
 PUBLIC = (
     "Public, so not protected: the number of rows, the names and types of the columns, "
@@ -132,7 +133,8 @@ class Statement(Fact):
     """What charges that name no allocation draw on."""
     allocations: tuple[AllocationLine, ...]
     risk_of_spent: Risk
-    risk_of_grant: Risk
+    reading_of_grant: Reading
+    """What it means if all of the grant is spent."""
     charges: tuple[ChargeLine, ...]
     refusals: tuple[RefusalLine, ...]
     rejections: tuple[RejectionLine, ...]
@@ -200,7 +202,7 @@ class _Folder:
                 if name is not None
             ),
             risk_of_spent=risk_of_budget(whole.spent, book.rule),
-            risk_of_grant=risk_of_budget(whole.granted, book.rule),
+            reading_of_grant=_reading(whole.granted, book.rule),
             charges=tuple(self._charges(book)),
             refusals=tuple(_refusal(entry) for entry in self.of_kind["refusal"]),
             rejections=tuple(_rejection(entry) for entry in self.of_kind["rejection"]),
@@ -227,6 +229,12 @@ class _Folder:
             key = str(entry.release_key)
             state, stored_at = book.attempts[key].state, self.stored_at.get(key, "")
             yield _charge(entry, book.rule, state, stored_at, voids.get(key))
+
+
+def _reading(granted: AnyBudget, rule: SumRule | GaussianRule) -> Reading:
+    if isinstance(rule, GaussianRule) and isinstance(granted, GaussianBudget):
+        return reading_of_gaussian(granted, rule)
+    return reading_of_budget(Budget.of(*granted.coordinates))
 
 
 def _void(entry: Entry) -> VoidLine:

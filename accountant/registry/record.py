@@ -203,7 +203,7 @@ def _variant(statement: Statement) -> Variant:
 
 
 def _privacy_loss(statement: Statement) -> PrivacyLoss:
-    unit, granted, risk = statement.unit, statement.budget, statement.risk_of_grant
+    unit, granted, risk = statement.unit, statement.budget, statement.reading_of_grant.risk
     rows = _counted(unit.rows_per_person, "row", "rows")
     lines = [
         f"Granted: {granted.show_up()}, for all releases together. The parameters of this record "

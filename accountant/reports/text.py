@@ -19,7 +19,9 @@ from accountant.reports.words import (
     STATES,
     amounts_down,
     amounts_up,
+    curve,
     loss_in_full,
+    one_number,
     percent_up,
     rates,
     short_key,
@@ -105,12 +107,14 @@ def _pool(whose: str, granted: AnyBudget, spent: AnyBudget, remaining: AnyBudget
 def _risk(statement: Statement) -> Iterator[str]:
     for what, risk in (
         ("all that was spent", statement.risk_of_spent),
-        ("the whole grant", statement.risk_of_grant),
+        ("the whole grant", statement.reading_of_grant.risk),
     ):
         yield (
             f"With {what}: advantage at most {percent_up(risk.advantage)}; right in at most "
             f"{rates(risk)} ({BASIS[risk.basis]})."
         )
+    yield f"The whole grant at other deltas: {curve(statement.reading_of_grant)}."
+    yield f"As one number: {one_number(statement.reading_of_grant)}."
 
 
 def _charges(statement: Statement) -> Iterator[Row]:

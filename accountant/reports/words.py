@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 from functools import lru_cache
 
 from accountant.amounts import show_delta_down, show_delta_up, show_down, show_up
 from accountant.losses import GaussianLoss, Loss
+from accountant.readings import Reading
 from accountant.risk import Risk
 from accountant.specs import AnyBudget, Budget
 
@@ -122,6 +124,37 @@ def rates(risk: Risk) -> str:
     return _rates(
         tuple((line.at_most, line.false_positive_rate) for line in risk.true_positive_rates)
     )
+
+
+def points(reading: Reading) -> list[tuple[str, str]]:
+    """Delta and epsilon of each point of the curve, rounded up."""
+    return [
+        (
+            show_delta_up(point.delta),
+            show_up(Fraction(point.epsilon)) if point.epsilon < math.inf else "none",
+        )
+        for point in reading.curve
+    ]
+
+
+def curve(reading: Reading) -> str:
+    """The curve in one line; a run of deltas that no epsilon covers by its first."""
+    shown = [f"epsilon {epsilon} at {delta}" for delta, epsilon in points(reading)]
+    covered = [text for text in shown if not text.startswith("epsilon none")]
+    below = [delta for delta, epsilon in points(reading) if epsilon == "none"]
+    return ", ".join([*covered, *(f"none at {delta} or less" for delta in below[:1])])
+
+
+def one_number(reading: Reading) -> str:
+    """The Gaussian that dominates, how loosely, and what it leaves out."""
+    loose = (
+        f"loosely: it allows up to {percent_up(reading.looseness)} more true positives"
+        if reading.looseness
+        else "exactly that"
+    )
+    told = f", but for a probability of {show_delta_up(reading.uncovered)}"
+    mu = show_up(Fraction(reading.mu)) if reading.mu < math.inf else "infinite"
+    return f"Gaussian mu {mu} ({loose}){told if reading.uncovered else ''}"
 
 
 @lru_cache(maxsize=4096)

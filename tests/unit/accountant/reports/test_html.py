@@ -246,7 +246,7 @@ def test_every_number_and_word_of_the_statement_appears(rich: Path) -> None:
     for line in terms:
         expected += [to_text(line.budget.epsilon), to_text(line.budget.delta)]
         expected += [moment(line.time), line.actor, line.why]
-    for risk in (statement.risk_of_spent, statement.risk_of_grant):
+    for risk in (statement.risk_of_spent, statement.reading_of_grant.risk):
         expected.append(percent_up(risk.advantage))
         expected += [percent_up(rate.at_most) for rate in risk.true_positive_rates]
     for release in statement.charges:
