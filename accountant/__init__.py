@@ -32,7 +32,17 @@ from accountant.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from accountant.keys import Authorization, StoredRelease
 from accountant.ledger import Ledger
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
-from accountant.specs import Budget, PrivacyUnit, Split, Stage, StageWeight, TableFacts
+from accountant.readings import Reading, reading_of_budget, reading_of_gaussian, reading_of_losses
+from accountant.rules import CommittedRule, GaussianRule, Rule, SumRule
+from accountant.specs import (
+    Budget,
+    GaussianBudget,
+    PrivacyUnit,
+    Split,
+    Stage,
+    StageWeight,
+    TableFacts,
+)
 from accountant.statements import Statement
 
 __all__ = [
@@ -44,8 +54,11 @@ __all__ = [
     "Budget",
     "BudgetExceeded",
     "Charge",
+    "CommittedRule",
     "Entry",
+    "GaussianBudget",
     "GaussianLoss",
+    "GaussianRule",
     "GrantConflict",
     "InvalidAmount",
     "InvalidValue",
@@ -58,11 +71,14 @@ __all__ = [
     "PrivacyUnit",
     "Problem",
     "PureLoss",
+    "Reading",
+    "Rule",
     "Split",
     "Stage",
     "StageWeight",
     "Statement",
     "StoredRelease",
+    "SumRule",
     "TableFacts",
     "TableMismatch",
     "UnitMismatch",
@@ -72,6 +88,9 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_mu",
     "parse_amount",
+    "reading_of_budget",
+    "reading_of_gaussian",
+    "reading_of_losses",
     "show_delta_down",
     "show_delta_up",
     "show_down",

@@ -120,6 +120,7 @@ def _risk(statement: Statement) -> Iterator[str]:
 def _charges(statement: Statement) -> Iterator[Row]:
     for line in statement.charges:
         drawn = f" from {shown_name(line.allocation)}" if line.allocation else ""
+        drawn += ", committed" if line.composition == "committed" else ""
         yield (
             f"{line.sequence}. {short_key(line.key)}",
             *amounts_up(line.cost),
