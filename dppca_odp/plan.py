@@ -35,7 +35,7 @@ from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan, UnusableTable
 from dppca_odp.planned import PlannedStage, Setting
-from dppca_odp.preview import Preview
+from dppca_odp.preview import Costs, NoiseScales, Preview
 from dppca_odp.primitives.stages import Ask, Program, make_committed_stages, make_in_stages
 from dppca_odp.releases import Release
 from dppca_odp.scores.scores import Scores
@@ -158,7 +158,9 @@ class Plan(Fact):
         return float_below(self.budget.delta)
 
     def preview(self, rows: int, columns: int | None = None) -> Preview:
-        """The stages, their shares, losses and public noise scales, for a table of this shape.
+        """The stages, their shares and losses, for a table of this shape, and what they compare to.
+
+        That is their cost by each rule, and the noise of each composition at the same budget.
 
         Raises:
             InvalidPlan: the plan cannot run on such a table.
@@ -168,12 +170,26 @@ class Plan(Fact):
                 f"columns must be {len(self.columns)}, as the plan declares; got {columns}. "
                 "Count the measured columns."
             )
+        stages = self.stages(rows)
+
+        def noise_scales(composition: Composition) -> tuple[float | None, ...] | None:
+            other = self.model_copy(update={"composition": composition})
+            try:
+                return tuple(line.noise_scale for line in other.stages(rows))
+            except InvalidPlan:  # not all plans can be committed
+                return None
+
         return Preview(
             budget=self.budget,
             unit=self.unit,
             rows=rows,
             columns=len(self.columns),
-            stages=self.stages(rows),
+            composition=self.composition,
+            stages=stages,
+            costs=Costs.of(
+                [line.stage for line in stages], self.budget, Fraction(self.certified_delta)
+            ),
+            noise_scales=NoiseScales(sum=noise_scales("sum"), committed=noise_scales("committed")),
         )
 
     def make(self, rows: int) -> Measurement:

@@ -1,6 +1,9 @@
-"""What a plan will cost, stage by stage, before any data is seen."""
+"""What a plan will cost, stage by stage and by each rule, before any data is seen."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -8,10 +11,52 @@ from rich.table import Table
 from rich.text import Text
 
 from accountant.amounts import show_delta_up, show_up
+from accountant.charges import Composition
+from accountant.errors import InvalidAmount
 from accountant.facts import Fact
-from accountant.specs import Budget, PrivacyUnit
+from accountant.rules import CommittedRule, GaussianRule, SumRule
+from accountant.specs import Budget, GaussianBudget, PrivacyUnit, Stage
 from dppca_odp.paper import on_paper
 from dppca_odp.planned import PlannedStage
+
+
+class Costs(Fact):
+    """What the same stages cost by each rule; none where a rule has no answer."""
+
+    sum: Budget
+    committed: Budget | None
+    """All together, at the plan's delta."""
+    gaussian: GaussianBudget | None
+    """Of a grant that counts in mu."""
+
+    @classmethod
+    def of(cls, stages: Sequence[Stage], budget: Budget, delta: Fraction) -> Costs:
+        """The costs of the stages of a plan of this budget, composed at this delta."""
+        try:
+            committed = CommittedRule(delta=delta).cost(stages)
+        except InvalidAmount:  # the stages tell as much as delta at any epsilon
+            committed = None
+        try:
+            gaussian = GaussianRule(budget=budget, set_aside=Fraction(0)).cost(stages)
+        except OverflowError:  # an epsilon above 700
+            gaussian = None
+        return cls(sum=SumRule().cost(stages), committed=committed, gaussian=gaussian)
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Each rule and its cost, in words."""
+        for rule, cost in (
+            ("sum", self.sum),
+            ("committed", self.committed),
+            ("gaussian", self.gaussian),
+        ):
+            yield rule, cost.show_up() if cost else "none: they cost too much for it"
+
+
+class NoiseScales(Fact):
+    """The noise of every stage if the plan's budget is used up by either composition."""
+
+    sum: tuple[float | None, ...] | None
+    committed: tuple[float | None, ...] | None
 
 
 class Preview(Fact):
@@ -21,32 +66,57 @@ class Preview(Fact):
     unit: PrivacyUnit
     rows: int
     columns: int
+    composition: Composition = "sum"
     stages: tuple[PlannedStage, ...]
+    costs: Costs
+    """Of these stages."""
+    noise_scales: NoiseScales
+    """In their order."""
 
     def __rich__(self) -> RenderableType:
+        shape = f"{self.rows} rows by {self.columns} columns; protects {self.unit}."
+        return Group(Text(shape), self._stages(), self._noise(), self._rules())
+
+    def _stages(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("stage")
-        table.add_column("epsilon", justify="right")
-        table.add_column("delta", justify="right")
-        table.add_column("loss", justify="right")
-        table.add_column("noise scale", justify="right")
-        notes: list[str] = []
+        for name in ("epsilon", "delta", "loss"):
+            table.add_column(name, justify="right")
         for line in self.stages:
-            budget = line.stage.budget
-            mark = f"({len(notes) + 1})"
-            notes.append(f"{mark} {line.stage.name}: {line.noise}.")
-            scale = "" if line.noise_scale is None else f"{line.noise_scale:.4g} "
+            budget, losses = line.stage.budget, map(str, line.stage.losses)
             table.add_row(
                 line.stage.name,
                 show_up(budget.epsilon),
                 show_delta_up(budget.delta),
-                ", ".join(str(loss) for loss in line.stage.losses),
-                scale + mark,
+                ", ".join(losses),
             )
         table.add_section()
-        table.add_row("total", show_up(self.budget.epsilon), show_delta_up(self.budget.delta))
-        shape = f"{self.rows} rows by {self.columns} columns; protects {self.unit}."
-        return Group(Text(shape), table, *(Text(note, style="dim") for note in notes))
+        together = "total" if self.composition == "sum" else "committed together"
+        table.add_row(together, show_up(self.budget.epsilon), show_delta_up(self.budget.delta))
+        return table
+
+    def _noise(self) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("noise scale if all is spent")
+        table.add_column("sum", justify="right")
+        table.add_column("committed", justify="right")
+        table.add_column("of what", overflow="fold")
+        nothing = (None,) * len(self.stages)
+        scales = self.noise_scales
+        for line, *both in zip(
+            self.stages, scales.sum or nothing, scales.committed or nothing, strict=True
+        ):
+            shown = ("" if scale is None else f"{scale:.4g}" for scale in both)
+            table.add_row(line.stage.name, *shown, line.noise)
+        return table
+
+    def _rules(self) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("rule")
+        table.add_column("what these stages cost by it")
+        for rule, cost in self.costs.lines():
+            table.add_row(rule, cost)
+        return table
 
     def __str__(self) -> str:
         return on_paper(self)

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from accountant import Budget
+from accountant.rules import CommittedRule
 from dppca_odp.errors import InvalidPlan
 from dppca_odp.plan import Plan
 
@@ -154,3 +155,24 @@ def test_the_compiled_plan_costs_at_most_its_budget_compared_exactly(plan, rows)
         assert delta <= plan.budget.delta
     assert (0.0, 0.0) == measurement.map(0)
     assert Fraction(measurement.map(unit)[0]) >= plan.budget.epsilon * (1 - Fraction(1, 10**6))
+
+
+@settings(max_examples=40, deadline=None)
+@given(plans(), st.integers(8, 500))
+def test_a_committed_plan_uses_up_its_budget_and_never_passes_it(plan, rows):
+    committed = plan.model_copy(update={"composition": "committed"})
+    try:
+        measurement = committed.make(rows)
+    except InvalidPlan:  # too large for integers, or too small for floating point
+        assume(False)
+    epsilon, delta = map(Fraction, measurement.map(plan.unit.rows_per_person))
+    budget = plan.budget
+    assert budget.epsilon * (1 - Fraction(1, 10**6)) <= epsilon
+    assert epsilon <= budget.epsilon * (1 - Fraction(1, 10**9))
+    assert delta <= budget.delta
+    stages = [line.stage for line in committed.stages(rows)]
+    assert CommittedRule(delta=budget.delta).cost(stages).fits_within(budget)
+    factor = committed.factor(rows)
+    assert factor >= 1 - Fraction(1, 10**6)
+    for name, share in plan.shares().items():
+        assert Budget.of(share.epsilon * factor, share.delta) == committed.shares(factor)[name]

@@ -480,6 +480,34 @@ class TestPreview:
             asked.preview(rows)
 
 
+class TestComparison:
+    @pytest.mark.parametrize("composition", ["sum", "committed"])
+    def test_the_same_stages_by_each_rule(self, composition):
+        shown = plan(composition=composition).preview(60)
+        assert composition == shown.composition
+        stages = [line.stage for line in shown.stages]
+        assert shown.costs.sum == sum((stage.budget for stage in stages), start=Budget.of(0, 0))
+        used_up = {"sum": shown.costs.sum, "committed": shown.costs.committed}[composition]
+        assert 1 - 1e-6 < used_up.epsilon <= 1
+        assert shown.costs.committed.epsilon < 0.8 * shown.costs.sum.epsilon
+        assert 0 < shown.costs.gaussian.mu_squared < 1
+
+    def test_the_noise_of_both_compositions_at_the_same_budget(self):
+        alone, committed = (plan(composition=name).preview(60) for name in ("sum", "committed"))
+        assert alone.noise_scales == committed.noise_scales
+        for shown, scales in (
+            (alone, alone.noise_scales.sum),
+            (committed, alone.noise_scales.committed),
+        ):
+            assert tuple(line.noise_scale for line in shown.stages) == scales
+
+    def test_a_plan_that_cannot_be_committed_says_so(self):
+        only = SCORES | {"directions": [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]}
+        shown = plan(releases=[only]).preview(60)
+        assert shown.costs.committed is shown.noise_scales.committed is None
+        assert "committed" in str(shown)
+
+
 class TestMeasurement:
     def test_the_map_is_just_below_the_budget_and_covers_the_unit(self):
         measurement = plan().make(60)
