@@ -29,6 +29,7 @@ DELTAS = tuple(Fraction(1, 10**places) for places in range(3, 13))
 
 _LEAST_MU, _LARGEST_MU = 1e-4, 7.0  # beyond, floats cannot tell a law: there mu squared adds
 _LEAST_TOLD = 1e-15  # more that is read as infinite is not left to the probability that all is told
+_SMALL = Fraction(1, 100)  # where probabilities nearly add
 _MOST_VALUES = 400  # of L beside a normal: enough to find mu to the fourth digit
 _EXP_ERROR = 1 + Fraction(1, 2**50)  # more than a float exponential is off
 _LARGEST_EXPONENT = 700.0  # of a float
@@ -250,9 +251,11 @@ def _untold(loss: Loss) -> Loss:
 
 
 def _told(losses: tuple[Loss, ...]) -> Fraction:
-    """At most this probability that all is told: the sum, or less where that is much less."""
+    """At most this probability that all is told: the sum, or, where that is large, less."""
     telling = [loss for loss in losses if isinstance(loss, ApproximateLoss)]
     added = sum((loss.count * loss.delta for loss in telling), Fraction(0))
+    if added <= _SMALL:
+        return in_short(added, up=True)
     alone = [loss.model_copy(update={"epsilon": Fraction(0)}) for loss in telling]
     together = Fraction(Law.of(alone, NEGLIGIBLE).told) * (1 + Fraction(_ROUNDING))
-    return in_short(min(added, max(together, Fraction(0)), Fraction(1)), up=True)
+    return in_short(min(added, together, Fraction(1)), up=True)

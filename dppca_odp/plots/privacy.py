@@ -75,7 +75,7 @@ def _mark(axes: Axes, epsilon: float, delta: Fraction) -> None:
 
 def _draw_tests(axes: Axes, reading: Reading, epsilons: Floats, deltas: Floats) -> None:
     rates = np.array([NormalDist().cdf(z) for z in np.linspace(-5, 5, RATES + 1)])
-    of_total = true_positive_rates(rates, epsilons, deltas)
+    of_total = _true_positive_rates(rates, epsilons, deltas)
     axes.plot(rates, of_total, color=colour(TOTAL), linewidth=3, label="the total")
     if reading.mu < math.inf:
         axes.plot(
@@ -90,7 +90,7 @@ def _draw_tests(axes: Axes, reading: Reading, epsilons: Floats, deltas: Floats) 
     open_sides(axes)
 
 
-def true_positive_rates(rates: Floats, epsilons: Floats, deltas: Floats) -> Floats:
+def _true_positive_rates(rates: Floats, epsilons: Floats, deltas: Floats) -> Floats:
     """The most that tests reach at these false-positive rates: the lowest of all tangents.
 
     Each (epsilon, delta) gives one, and, as either table can be the first, its mirror image.

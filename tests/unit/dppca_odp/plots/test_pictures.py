@@ -175,14 +175,14 @@ def test_a_long_name_can_be_written(tmp_path):
 
 
 def test_no_picture_takes_a_table():
-    """Releases, a statement, names, numbers and what matplotlib draws on: nothing else."""
+    """Releases, what the accountant tells, names, numbers, what matplotlib draws on: no more."""
     modules = [
         importlib.import_module(f"{plots.__name__}.{module.name}")
         for module in pkgutil.iter_modules(plots.__path__)
     ]
     allowed = {
-        "Release", "Statement", "Budget", "Axes", "Figure", "str", "int", "float", "str | Path",
-        "Iterable[str]",
+        "Release", "Statement", "Budget", "Reading", "Axes", "Figure", "str", "int", "float",
+        "Fraction", "str | Path", "Iterable[str]",
     }  # fmt: skip
     public = {
         given.annotation
