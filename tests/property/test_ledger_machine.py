@@ -1,5 +1,6 @@
 """The ledger against a small model, whatever is done to it and in whatever order."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,20 +20,25 @@ from hypothesis.stateful import (
 
 from accountant import (
     Accountant,
+    ApproximateLoss,
     Authorization,
     Budget,
     BudgetExceeded,
     Charge,
+    GaussianLoss,
     GrantConflict,
     KeyConflict,
     OutOfOrder,
     PrivacyUnit,
+    Stage,
     StoredRelease,
     TableMismatch,
+    gaussian_mu,
     verify,
 )
 from accountant.balances import Pool
 from accountant.entries import Rejection
+from accountant.specs import AnyBudget, GaussianBudget
 
 from ..postgresql import PostgresqlServer
 
@@ -45,10 +51,23 @@ pools = st.sampled_from([None, None, "ana", "bob"])
 
 Amounts = tuple[Fraction, Fraction]
 NOTHING: Amounts = (Fraction(0), Fraction(0))
+SET_ASIDE = Fraction(1, 10**6)
+RESERVE = Fraction(1, 10**5) / 2**20  # of the first delta, for rounding
+#: What a grant holds under the rule gaussian: the float mu squared, cut after 20 digits. With a
+#: larger epsilon e what is aside weighs (1 + e^e) / (1 + e^1) as much.
+MUS = {
+    (epsilon, delta): gaussian_mu(
+        Fraction(epsilon),
+        Fraction(delta)
+        - (SET_ASIDE + RESERVE) * Fraction((1 + math.exp(float(epsilon))) / (1 + math.e)),
+    )
+    for epsilon in ("1", "1.5", "2")
+    for delta in ("1e-5", "2e-5")
+}
 
 
-def amounts(budget: Budget) -> Amounts:
-    return budget.epsilon, budget.delta
+def amounts(budget: AnyBudget) -> Amounts:
+    return budget.coordinates
 
 
 def plus(first: Amounts, second: Amounts) -> Amounts:
