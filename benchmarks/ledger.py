@@ -16,11 +16,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
+from typing import Literal
 
 from sqlalchemy import insert
 
-from accountant import Accountant, Budget, Charge, Entry, GaussianLoss, PrivacyUnit, Stage
+from accountant import (
+    Accountant,
+    Budget,
+    Charge,
+    Entry,
+    GaussianLoss,
+    PrivacyUnit,
+    PureLoss,
+    Stage,
+)
 from accountant.books import Book
 from accountant.databases.schema import ENTRIES
 from accountant.entries import Started, draft, seal
@@ -54,9 +65,10 @@ def charge(key: str) -> Charge:
     return Charge(release_key=key, plan_hash="f00", unit=UNIT, budget=TINY, stages=STAGES)
 
 
-def grant(address: str, data_set: str) -> Accountant:
+def grant(address: str, data_set: str, rule: Literal["sum", "gaussian"] = "sum") -> Accountant:
     """A grant of (1, 1e-3)."""
-    return Accountant.grant(address, data_set=data_set, budget=Budget.of("1", "1e-3"), unit=UNIT)
+    budget = Budget.of("1", "1e-3")
+    return Accountant.grant(address, data_set=data_set, budget=budget, unit=UNIT, rule=rule)
 
 
 def one_process(address: str, charges: int = 300) -> float:
@@ -163,6 +175,20 @@ def one_charge(address: str) -> tuple[float, float, float]:
     return opened, charged, (time.process_time() - started) * 10
 
 
+def by_rule(address: str, rule: Literal["sum", "gaussian"], times: int = 200) -> float:
+    """Milliseconds of the processor within a charge whose losses were never met before."""
+    keeper = grant(address, rule, rule)
+    charges = []
+    for number in range(times):
+        losses = PureLoss(epsilon=Fraction(number + 1, 10**9)), GaussianLoss(mu="0.0001")
+        stage = Stage(name="mean", budget=TINY, losses=losses)
+        charges.append(charge(f"{rule} {number}").model_copy(update={"stages": (stage,)}))
+    started = time.process_time()
+    for one in charges:
+        keeper.authorize(one, rows=3, columns=["a"])
+    return (time.process_time() - started) / times * 1000
+
+
 def seconds_of(*command: str) -> float:
     """Seconds of a command of the script, start and imports included."""
     start = time.perf_counter()
@@ -197,6 +223,11 @@ def main() -> None:
                 f"{title}: {one_process(address):.0f} charges a second by one process, "
                 f"{eight_processes(address):.0f} requests a second by eight"
             )
+        rules = [
+            f"{rule} {by_rule(str(folder / 'rules.db'), rule):.1f} ms"
+            for rule in ("sum", "gaussian")
+        ]
+        print(f"processor within a charge, by rule: {', '.join(rules)}")
         for entries in sorted({1000, 10_000, arguments.entries}):
             path = str(folder / f"{entries}.db")
             write_long(path, entries)

@@ -12,12 +12,18 @@ import pytest
 
 from accountant import (
     Accountant,
+    ApproximateLoss,
     Authorization,
     Budget,
     BudgetExceeded,
     Charge,
+    GaussianLoss,
     Ledger,
+    Loss,
     PrivacyUnit,
+    PureLoss,
+    Stage,
+    verify_export,
 )
 from accountant.__main__ import main
 
@@ -109,6 +115,148 @@ def test_an_officer_grants_shows_and_verifies(path: Path) -> None:
     verified = run("verify", path)
     assert (verified.returncode, verified.stderr) == (0, "")
     assert verified.stdout.startswith("6 entries, sound; last hash ")
+
+
+SQUARES = [*GRANT, "--rule", "gaussian", "--set-aside", "1e-6"]
+
+
+def explore(path: Path, key: str, *losses: Loss, allocation: str | None = None) -> Authorization:
+    keeper = Accountant(path, data_set="survey", allocation=allocation)
+    budget = Budget.of("0.5", "1e-6")
+    stage = Stage(name="mean", budget=budget, losses=losses)
+    charge = Charge(
+        release_key=key, plan_hash="f00", unit=keeper.unit, budget=budget, stages=(stage,)
+    )
+    granted = keeper.authorize(charge, rows=3, columns=["a", "b"])
+    assert isinstance(granted, Authorization)
+    return granted
+
+
+def test_an_officer_counts_squares_from_grant_to_verification(path: Path, tmp_path: Path) -> None:
+    granted = run("grant", path, *SQUARES, "--actor", "officer")
+    assert (granted.returncode, granted.stderr) == (0, "")
+    assert granted.stdout == (
+        "Granted to survey: epsilon 1 and delta 1e-5, counted as mu 0.266364 and delta 1e-6 aside, "
+        "protecting one person, at most 5 rows (change-one). If all of it is spent, an attacker "
+        "can tell two candidates for a person apart with advantage 10.6 % at most.\n"
+    )
+    allocated = run(
+        *("allocate", path, "--dataset", "survey", "--allocation", "ana", "--mu", "0.12"),
+        *("--set-aside", "1e-7", "--purpose", "thesis"),
+    )
+    assert (allocated.returncode, allocated.stderr) == (0, "")
+    assert allocated.stdout == (  # the rest is the square root of 0.070950 less 0.0144
+        "Allocated to ana: mu 0.12 and delta 1.00001e-7 aside. The free pool has mu 0.237802 and "
+        "delta 9.00007e-7 aside left.\n"
+    )
+    mu = GaussianLoss(mu=Fraction("0.05"))
+    explore(path, "first", PureLoss(epsilon=Fraction("0.04")), mu)
+    explore(path, "dead", mu, allocation="ana")
+    with pytest.raises(BudgetExceeded, match="or 4 more like the last release"):
+        explore(path, "large", GaussianLoss(mu=Fraction("0.2")), allocation="ana")
+    voided = run("void", path, "--dataset", "survey", "--key", "dead", "--reason", "power")
+    assert voided.stdout == "Voided dead. Spent mu 0.0708035 and delta 0 aside.\n"
+    shown = run("report", path)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    for expected in (
+        ["mu", "delta", "aside"],
+        ["granted", "0.266364", "1e-6"],
+        ["spent", "0.0708035", "0"],
+        ["remaining", "0.256781", "1e-6"],
+        ["ana:", "remaining", "0.12", "1.00001e-7"],
+    ):
+        assert expected in lines
+    (statement,) = json.loads(run("report", path, "--format", "json").stdout)
+    assert statement["rule"] == {
+        "kind": "gaussian",
+        "budget": {"epsilon": "1", "delta": "1e-5"},
+        "set_aside": "1e-6",
+    }
+    assert statement["allocations"][0]["granted"]["mu_squared"] == "0.0144"
+    verified = run("verify", path)
+    assert (verified.returncode, verified.stderr) == (0, "")
+    assert verified.stdout.startswith("7 entries, sound; last hash ")
+    (tmp_path / "ledger.jsonl").write_text(run("export", path).stdout)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", verify_export.__file__, tmp_path / "ledger.jsonl"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, verified.stdout)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "complaint"),
+    [
+        (["--spent-at-most", "0.05"], None),
+        (["--spent-at-most", "0.05", "--delta-at-most", "2e-7"], None),
+        (["--spent-at-most", "0.0499999"], "more than mu 0.0499999."),
+        (["--spent-at-most", "0.05", "--delta-at-most", "1.9e-7"], "more than delta 1.9e-7."),
+        (["--spent-at-most", "0", "--delta-at-most", "0"], "more than mu 0 and delta 0."),
+    ],
+)
+def test_a_bound_on_mu_is_watched_exactly(
+    call: Callable[..., Done], path: Path, bounds: list[str], complaint: str | None
+) -> None:
+    assert call("grant", path, *SQUARES).returncode == 0
+    told = ApproximateLoss(epsilon=Fraction(0), delta=Fraction("2e-7"))
+    explore(path, "k", GaussianLoss(mu=Fraction("0.05")), told)
+    done = call("assert", path, "--dataset", "survey", *bounds)
+    said = f"survey: spent mu 0.05 and delta 2e-7 aside, {complaint}\n" if complaint else ""
+    assert (done.returncode, done.stdout) == (int(bool(complaint)), said)
+
+
+ALLOCATE = ["allocate", "LEDGER", "--dataset", "survey", "--allocation", "ana"]
+
+
+@pytest.mark.parametrize(
+    ("squares", "arguments", "complaint"),
+    [
+        (True, ["grant", "LEDGER", *GRANT], "grant must keep its rule and what is set aside"),
+        (True, ["grant", "LEDGER", *SQUARES, "--set-aside", "2e-6"], "grant must keep its rule"),
+        (False, ["grant", "LEDGER", *SQUARES], "grant must keep its rule and what is set aside"),
+        (False, ["grant", "LEDGER", *GRANT, "--set-aside", "1e-6"], "set_aside must be 0 under"),
+        (True, ["grant", "LEDGER", *SQUARES, "--epsilon", "2"], "grant must keep its budget, or"),
+        (
+            True,
+            ["grant", "LEDGER", *SQUARES, "--epsilon", "10", "--reason", "more"],
+            "grant must hold more after a raise; got mu 0 and",
+        ),
+        (True, [*ALLOCATE, "--epsilon", "0.1", "--delta", "1e-6"], "budget must be a mu under"),
+        (False, [*ALLOCATE, "--mu", "0.1"], "budget must be epsilon and delta under the rule sum"),
+        (True, [*ALLOCATE, "--mu", "0.1", "--epsilon", "1"], "budget must be epsilon and delta"),
+        (True, ALLOCATE, "budget must be epsilon and delta under the rule sum, or mu under"),
+        (True, [*ALLOCATE, "--mu", "0"], "mu_squared must be above 0"),
+        (True, [*ALLOCATE, "--mu", "-0.1"], "mu must not be negative"),
+        (True, [*ALLOCATE, "--mu", "0.3"], "request must fit in what remains, mu 0.266364"),
+        (True, [*ALLOCATE, "--mu", "0.1", "--set-aside", "2e-6"], "request must fit in what"),
+    ],
+)
+def test_a_mistake_about_rules_is_one_line_and_changes_nothing(
+    call: Callable[..., Done], path: Path, squares: bool, arguments: list[str], complaint: str
+) -> None:
+    assert call("grant", path, *(SQUARES if squares else GRANT)).returncode == 0
+    before = path.read_bytes()
+    done = call(*(str(path) if word == "LEDGER" else word for word in arguments))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"accountant: {complaint}")
+    assert done.stderr.count("\n") == 1
+    assert before == path.read_bytes()
+
+
+def test_allocations_of_mu_are_raised(call: Callable[..., Done], path: Path) -> None:
+    call("grant", path, *SQUARES)
+    words = [str(path) if word == "LEDGER" else word for word in ALLOCATE]
+    for mu, reason, said in (
+        ("0.1", [], "Allocated to ana: mu 0.1 and"),
+        ("0.1", [], "Unchanged for ana: mu 0.1 and"),
+        ("0.2", ["--reason", "one more chapter"], "Raised for ana: mu 0.2 and"),
+    ):
+        assert call(*words, "--mu", mu, *reason).stdout.startswith(said)
+    raised = call("grant", path, *SQUARES, "--epsilon", "1.5", "--reason", "a second year")
+    assert raised.stdout.startswith("Raised for survey: epsilon 1.5 and delta 1e-5, counted as mu")
 
 
 def test_json_output_is_exact(ledger: Path) -> None:

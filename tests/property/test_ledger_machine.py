@@ -19,24 +19,31 @@ from hypothesis.stateful import (
 
 from accountant import (
     Accountant,
+    ApproximateLoss,
     Authorization,
     Budget,
     BudgetExceeded,
     Charge,
+    GaussianLoss,
     GrantConflict,
     KeyConflict,
     OutOfOrder,
     PrivacyUnit,
+    Stage,
     StoredRelease,
     TableMismatch,
     verify,
 )
+from accountant.amounts import in_short
 from accountant.balances import Pool
 from accountant.entries import Rejection
+from accountant.rules import GaussianRule
+from accountant.specs import AnyBudget, GaussianBudget
 
 from ..postgresql import PostgresqlServer
 
 UNIT = PrivacyUnit(rows_per_person=2)
+FIRST = Budget.of("1", "1e-5")
 COLUMNS = ("a", "b")
 epsilons = st.sampled_from(["0.1", "1/3", "0.5", "1.5", "1e-9"])
 deltas = st.sampled_from(["1e-6", "1/300000", "9e-6", "2e-5"])
@@ -47,8 +54,8 @@ Amounts = tuple[Fraction, Fraction]
 NOTHING: Amounts = (Fraction(0), Fraction(0))
 
 
-def amounts(budget: Budget) -> Amounts:
-    return budget.epsilon, budget.delta
+def amounts(budget: AnyBudget) -> Amounts:
+    return budget.coordinates
 
 
 def plus(first: Amounts, second: Amounts) -> Amounts:
@@ -63,6 +70,52 @@ def fits(asked: Amounts, room: Amounts) -> bool:
     return asked[0] <= room[0] and asked[1] <= room[1]
 
 
+class Sums:
+    """Charges under the rule sum: what is asked is what is counted."""
+
+    def terms(self) -> dict[str, Any]:
+        return {}
+
+    def capacity(self, promise: Budget) -> Amounts:
+        return promise.coordinates
+
+    def part(self, epsilon: str, delta: str) -> tuple[AnyBudget, Amounts]:
+        """What to ask for, and what will stand."""
+        budget = Budget.of(epsilon, delta)
+        return budget, budget.coordinates
+
+    def stages(self, budget: Budget) -> tuple[tuple[Stage, ...], Amounts]:
+        """The stages of a charge, and what it costs."""
+        return (), budget.coordinates
+
+
+class Squares:
+    """The rule gaussian: mu is a fifth of epsilon, and a 20th of delta falls to what is aside."""
+
+    def __init__(self) -> None:
+        self.set_aside = Fraction(1, 10**6)
+        self.rule = GaussianRule(budget=FIRST, set_aside=self.set_aside)
+
+    def terms(self) -> dict[str, Any]:
+        return {"rule": "gaussian", "set_aside": self.set_aside}
+
+    def capacity(self, promise: Budget) -> Amounts:
+        return self.rule.capacity(promise).coordinates
+
+    def part(self, epsilon: str, delta: str) -> tuple[AnyBudget, Amounts]:
+        square, aside = (Fraction(epsilon) / 5) ** 2, Fraction(delta) / 20
+        whole, all_aside = self.capacity(FIRST)
+        for_rounding = (all_aside - self.set_aside) * min(square / whole, Fraction(1))
+        stands = in_short(square, up=True), in_short(aside + for_rounding, up=False)
+        return GaussianBudget.of(square, aside), stands
+
+    def stages(self, budget: Budget) -> tuple[tuple[Stage, ...], Amounts]:
+        mu, aside = budget.epsilon / 5, budget.delta / 20
+        losses = GaussianLoss(mu=mu), ApproximateLoss(epsilon=Fraction(0), delta=aside)
+        stage = Stage(name="mean", budget=budget, losses=losses)
+        return (stage,), (in_short(mu**2, up=True), in_short(aside, up=True))
+
+
 @dataclass
 class Attempt:
     pool: str | None
@@ -74,7 +127,7 @@ class Attempt:
 class Model:
     """What the ledger should say."""
 
-    first: Amounts
+    promise: Budget
     granted: dict[str | None, Amounts]
     spent: dict[str | None, Amounts] = field(default_factory=lambda: {None: NOTHING})
     attempts: dict[str, list[Attempt]] = field(default_factory=dict)
@@ -96,17 +149,22 @@ class Model:
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, counting: Sums | Squares) -> None:
         super().__init__()
-        self.address = address
-        self.keeper = self.grant_now(Budget.of("1", "1e-5"))
-        self.model = Model(
-            first=(Fraction(1), Fraction(1, 10**5)), granted={None: amounts(self.keeper.granted)}
-        )
+        self.address, self.counting = address, counting
+        self.keeper = self.grant_now(FIRST)
+        self.model = Model(promise=FIRST, granted={None: counting.capacity(FIRST)})
         self.open: list[tuple[str, int, Authorization]] = []
 
     def grant_now(self, budget: Budget, reason: str | None = None) -> Accountant:
-        return Accountant.grant(self.address, data_set="d", budget=budget, unit=UNIT, reason=reason)
+        return Accountant.grant(
+            self.address,
+            data_set="d",
+            budget=budget,
+            unit=UNIT,
+            reason=reason,
+            **self.counting.terms(),
+        )
 
     def draws_on(self, pool: str | None) -> Accountant:
         return Accountant(self.keeper.ledger, data_set="d", allocation=pool)
@@ -118,11 +176,12 @@ class LedgerMachine(RuleBasedStateMachine):
     )
     def grant(self, epsilon: str, delta: str, reason: str | None) -> None:
         model, budget = self.model, Budget.of(epsilon, delta)
-        asked, whole = amounts(budget), model.whole()
-        if asked == whole or (reason is None and asked == model.first):
+        asked, whole = self.counting.capacity(budget), model.whole()
+        if budget == model.promise or (reason is None and budget == FIRST):
             self.grant_now(budget, reason)
-        elif reason and fits(whole, asked):
+        elif reason and model.promise.fits_within(budget) and fits(whole, asked):
             self.grant_now(budget, reason)
+            model.promise = budget
             model.granted[None] = plus(model.granted[None], minus(asked, whole))
             model.count("raise")
         else:
@@ -136,8 +195,9 @@ class LedgerMachine(RuleBasedStateMachine):
         reason=st.sampled_from([None, "more"]),
     )
     def allocate(self, name: str, epsilon: str, delta: str, reason: str | None) -> None:
-        model, budget = self.model, Budget.of(epsilon, delta)
-        asked, standing = amounts(budget), model.granted.get(name)
+        model = self.model
+        budget, asked = self.counting.part(epsilon, delta)
+        standing = model.granted.get(name)
         if standing == asked:
             self.keeper.allocate(name, budget, reason=reason)
             return
@@ -175,11 +235,12 @@ class LedgerMachine(RuleBasedStateMachine):
         fresh: bool,
         rows: int,
     ) -> None:
-        model, asked = self.model, Budget.of(epsilon, delta)
+        model, budget = self.model, Budget.of(epsilon, delta)
+        stages, cost = self.counting.stages(budget)
         if pool not in model.granted:
             pool = None
         keeper = self.draws_on(pool)
-        charge = Charge(release_key=key, plan_hash=plan, unit=UNIT, budget=asked, stages=())
+        charge = Charge(release_key=key, plan_hash=plan, unit=UNIT, budget=budget, stages=stages)
         rows = rows if model.table else 10
         attempts = model.attempts.get(key, [])
         released = [place for place, one in enumerate(attempts) if one.state == "released"]
@@ -194,7 +255,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert isinstance(found, StoredRelease)
             assert found.release == {"attempt": self.newest[key]}
             return
-        elif not fits(amounts(asked), model.room(pool)):
+        elif not fits(cost, model.room(pool)):
             error = BudgetExceeded
             model.count("refusal")
         if error is not None:
@@ -208,9 +269,9 @@ class LedgerMachine(RuleBasedStateMachine):
             model.table = True
             model.count("table")
         model.count("charge")
-        model.spent[pool] = plus(model.spent[pool], amounts(asked))
+        model.spent[pool] = plus(model.spent[pool], cost)
         model.plans[key] = plan
-        model.attempts[key] = [*attempts, Attempt(pool, amounts(asked))]
+        model.attempts[key] = [*attempts, Attempt(pool, cost)]
         self.open.append((key, len(attempts), granted))
 
     @property
@@ -302,6 +363,7 @@ class LedgerMachine(RuleBasedStateMachine):
             pool = self.draws_on(name).pool()
             assert pool == Pool(granted=stated[name].granted, spent=stated[name].spent)
         assert amounts(statement.granted) == model.whole()
+        assert statement.budget == model.promise
         assert statement.granted == statement.spent + statement.remaining
         states = [one.state for attempts in model.attempts.values() for one in attempts]
         assert sorted(states) == sorted(line.state for line in statement.charges)
@@ -316,21 +378,29 @@ def limits(examples: int, steps: int) -> settings:
     )
 
 
-def test_on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize(("counting", "examples"), [(Sums, 20), (Squares, 10)])
+def test_on_sqlite(
+    tmp_path_factory: pytest.TempPathFactory,
+    counting: type[Sums] | type[Squares],
+    examples: int,
+) -> None:
     def machine() -> LedgerMachine:
         folder: Path = tmp_path_factory.mktemp("machine")
-        return LedgerMachine(str(folder / "ledger.db"))
+        return LedgerMachine(str(folder / "ledger.db"), counting())
 
-    run_state_machine_as_test(machine, settings=limits(20, 25))
+    run_state_machine_as_test(machine, settings=limits(examples, 25))
 
 
-def test_on_postgresql(postgresql_server: PostgresqlServer) -> None:
+@pytest.mark.parametrize(("counting", "examples"), [(Sums, 6), (Squares, 3)])
+def test_on_postgresql(
+    postgresql_server: PostgresqlServer, counting: type[Sums] | type[Squares], examples: int
+) -> None:
     class Fresh(LedgerMachine):
         def __init__(self) -> None:
             self.database = postgresql_server.fresh_database()
-            super().__init__(self.database.__enter__())
+            super().__init__(self.database.__enter__(), counting())
 
         def teardown(self) -> None:
             self.database.__exit__(None, None, None)
 
-    run_state_machine_as_test(Fresh, settings=limits(6, 25))
+    run_state_machine_as_test(Fresh, settings=limits(examples, 25))

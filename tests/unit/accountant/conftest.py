@@ -162,13 +162,6 @@ def manage(keeper: Accountant) -> None:
 
 
 @pytest.fixture
-def managed(anywhere: Accountant) -> Accountant:
-    """A ledger with raises, an allocation and a void, on each database."""
-    manage(anywhere)
-    return anywhere
-
-
-@pytest.fixture
 def history(finished: Path, path: Path) -> Accountant:
     """A copy of the finished ledger."""
     copyfile(finished, path)

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from accountant import (
     Accountant,
+    ApproximateLoss,
     Authorization,
     Budget,
     BudgetExceeded,
@@ -29,6 +30,8 @@ from accountant.facts import one_line
 from accountant.registry.form import ProductType, Record, Sector, to_yaml
 from accountant.registry.markdown import escaped
 from accountant.registry.record import NOT_STATED, record_of
+
+from .conftest import grant, make_charge, manage, part_of, release_one
 
 SCHEMA = Path(__file__).parents[4] / "shared" / "registry-schema.yaml"
 UNFILLED = {"deployment.privacy_loss.privacy_parameters.rho", "deployment.administrative.sources"}
@@ -284,6 +287,37 @@ def test_allocations_are_told_without_their_names(
     ):
         assert words in details
     assert not {"Berta", "Carl"} & set(to_yaml(record).replace(".", " ").split())
+
+
+def test_a_record_of_squares_says_how_they_are_counted(path: Path) -> None:
+    keeper = grant(path, "gaussian")
+    manage(keeper)
+    document = written(record_of(keeper.statement()))
+    told = leaves(document["deployment"])
+    assert told["privacy_loss.privacy_parameters.epsilon"] == 2
+    assert told["privacy_loss.privacy_parameters.delta"] == 2e-5
+    for where, words in {
+        "privacy_loss.privacy_parameters_details": "Counted as mu 0.517719 and delta 1e-6 aside. "
+        "Mu says how hard two candidates are to tell apart",
+        "accounting.composition": "Gaussian differential privacy with a fixed filter: the squares",
+        "deployment_model.release_type_details": "Still to be spent: mu 0.437073 and delta",
+        "deployment_model.access_type_details": "Allocation 1 of the grant: mu 0.20494 and delta "
+        "4.00006e-7 aside, of which mu 0.20494 and delta 1e-7 aside spent.",
+        "implementation.mechanisms": "350 x Gaussian mu 0.01",
+    }.items():
+        assert words in told[where]
+    assert "the epsilons of all charges add" not in to_yaml(record_of(keeper.statement()))
+
+
+def test_a_grant_whose_mu_is_left_can_be_asked_whatever_is_aside(path: Path) -> None:
+    keeper = grant(path, "gaussian")
+    keeper.allocate("ana", part_of(keeper, "0.1", "1e-5"))
+    (_, aside) = keeper.remaining().coordinates
+    told = ApproximateLoss(epsilon=Fraction(0), delta=aside)
+    release_one(keeper, make_charge("all that is aside", losses=(told,)))
+    assert keeper.remaining().delta == 0
+    model = record_of(keeper.statement()).deployment.deployment_model
+    assert ("One release", "Interactive") == (model.release_type, model.access_type)
 
 
 def test_voided_charges_are_counted_and_nothing_else(

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -9,10 +10,13 @@ from accountant import (
     Authorization,
     Budget,
     Charge,
+    GaussianLoss,
     PrivacyUnit,
     Stage,
     Statement,
 )
+
+from .conftest import grant, make_charge, manage, release_one
 
 Release = Callable[[Accountant, Charge], Authorization]
 
@@ -37,6 +41,82 @@ def test_the_statement_is_what_the_ledger_says(history: Accountant) -> None:
     assert [line.shortfall for line in statement.refusals] == [Budget.of("0.1", 0)]
     assert [line.sequence for line in statement.rejections] == [7]
     assert (statement.entries, statement.last_hash) == (12, history.ledger.entries()[-1].hash)
+
+
+@pytest.fixture(params=["sum", "gaussian"])
+def managed(request: pytest.FixtureRequest, path: Path) -> Accountant:
+    """All that an officer does, under each rule."""
+    keeper = grant(path, request.param)
+    manage(keeper)
+    return keeper
+
+
+def test_under_either_rule_the_statement_is_read_back_and_adds_up(managed: Accountant) -> None:
+    statement = managed.statement()
+    assert statement == Statement.model_validate_json(statement.model_dump_json())
+    assert statement.budget == Budget.of("2", "2e-5")
+    assert statement.granted == statement.spent + statement.remaining
+    costs = [line.cost for line in statement.charges if line.state != "voided"]
+    assert statement.spent == sum(costs, start=managed.rule.cost(()))
+    basis = {"sum": "budget", "gaussian": "mu"}[statement.rule.kind]
+    assert {statement.risk_of_spent.basis, statement.risk_of_grant.basis} == {basis}
+    assert 0 < statement.risk_of_spent.advantage < statement.risk_of_grant.advantage
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_lines_fit_the_terminal_and_name_what_is_counted(managed: Accountant, width: int) -> None:
+    statement = managed.statement()
+    *lines, head = statement.render(width).splitlines()
+    assert head == statement.last_hash
+    counted = {"sum": ["epsilon", "delta"], "gaussian": ["mu", "delta", "aside"]}
+    (header, *_) = [line for line in lines if line.split() == counted[statement.rule.kind]]
+    assert any(line.split()[:1] == ["granted"] for line in lines)
+    numbers = [line for line in lines if "free pool: remaining" in line]
+    assert len(numbers) == 1  # no line of numbers is folded
+    assert max(map(len, [header, *numbers])) <= width + 10
+    text = [line for line in lines if line[:3] != "   " and "ana: " not in line]
+    assert width == 40 or max(map(len, text)) <= width
+
+
+def test_squares_are_explained_and_sums_need_no_words(managed: Accountant) -> None:
+    text = " ".join(managed.statement().render(120).split())
+    squares = "Charges add up as squares of mu: 0.6 spent of 1 leaves 0.8."
+    assert (squares in text) == (managed.rule.kind == "gaussian")
+    refused = {
+        "sum": "11. large: epsilon 0.7 and delta 1e-6, where epsilon 0.6 and delta 4e-6 remained",
+        "gaussian": "11. large: mu 0.22136 and delta 1e-7 aside, where mu 0.204939 and delta "
+        "4.00005e-7 aside remained of ana",
+    }
+    assert refused[managed.rule.kind] in text
+
+
+def test_stages_that_were_composed_say_so(path: Path) -> None:
+    """Each alone may take as much as the whole charge."""
+    keeper, budget = grant(path), Budget.of("0.5", "1e-6")
+    stages = tuple(
+        Stage(name=name, budget=budget, losses=(GaussianLoss(mu=Fraction("0.05")),))
+        for name in ("mean", "scale")
+    )
+    charge = Charge(
+        release_key="k",
+        plan_hash="f00",
+        unit=keeper.unit,
+        budget=budget,
+        composition="committed",
+        stages=stages,
+    )
+    release_one(keeper, charge)
+    text = " ".join(keeper.statement().render(120).split())
+    assert "its stages, composed by their losses, together epsilon 0.274015" in text
+    assert "mean 0.5 1e-6 Gaussian mu 0.05 scale 0.5 1e-6" in text
+
+
+def test_a_leak_that_is_paid_is_shown(path: Path) -> None:
+    keeper = grant(path, "gaussian")
+    leaky = GaussianLoss(mu=Fraction("0.05"), leak=Fraction("1e-13"))
+    release_one(keeper, make_charge(losses=(leaky,)))
+    text = " ".join(keeper.statement().render().split())
+    assert "mean 0.05 3.71829e-13 Gaussian mu 0.05, leak 1e-13" in text
 
 
 def test_a_charge_that_never_started_says_so(

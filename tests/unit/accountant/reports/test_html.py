@@ -21,13 +21,18 @@ from accountant import (
     Budget,
     BudgetExceeded,
     Charge,
+    GaussianLoss,
     PrivacyUnit,
+    PureLoss,
     Statement,
 )
 from accountant.__main__ import app
 from accountant.amounts import show_delta_down, show_delta_up, show_down, show_up, to_text
 from accountant.reports.html import TOGETHER, render_html
-from accountant.reports.words import STATES, moment, percent_up, plain_percent
+from accountant.reports.words import STATES, loss_in_full, moment, percent_up, plain_percent
+from accountant.specs import AnyBudget
+
+from ..conftest import grant, make_charge, manage, release_one
 
 Release = Callable[[Accountant, Charge], Authorization]
 
@@ -102,6 +107,35 @@ def rich(keeper: Accountant, path: Path, charge: Callable[..., Charge], release:
     keeper.allocate("north", Budget.of("0.4", "1e-6"), actor="officer", reason="more maps")
     Accountant.grant(path, data_set="other", budget=Budget.of("1", "1e-6"), unit=unit)
     return path
+
+
+@pytest.fixture
+def squares(tmp_path: Path) -> Path:
+    """Every kind of entry in a data set whose mu squared is counted."""
+    keeper = grant(tmp_path / "squares.db", "gaussian")
+    manage(keeper)
+    keeper.reject("column age holds text")
+    leaky = GaussianLoss(mu=Fraction(1, 70), leak=Fraction(1, 10**13))
+    pure = PureLoss(epsilon=Fraction(1, 70), count=3)
+    release_one(keeper, make_charge("leaky", losses=(leaky, pure)))
+    keeper.authorize(make_charge("waiting", losses=(leaky,)), rows=10, columns=["age"])
+    return tmp_path / "squares.db"
+
+
+@pytest.fixture(params=["rich", "squares"])
+def either(request: pytest.FixtureRequest) -> Statement:
+    """A statement of everything under each rule."""
+    return statement_of(request.getfixturevalue(request.param))
+
+
+def up(budget: AnyBudget) -> list[str]:
+    first = budget.epsilon if isinstance(budget, Budget) else budget.mu_above
+    return [show_up(first), show_delta_up(budget.delta)]
+
+
+def down(budget: AnyBudget) -> list[str]:
+    first = budget.epsilon if isinstance(budget, Budget) else budget.mu_below
+    return [show_down(first), show_delta_down(budget.delta)]
 
 
 def statement_of(path: Path, data_set: str = "survey") -> Statement:
@@ -199,13 +233,14 @@ def test_a_page_of_everything_is_well_formed(rich: Path) -> None:
     assert page.text["title"][0] == "Privacy budget report: 2 data sets"
 
 
-def test_every_bar_says_in_words_what_it_shows(rich: Path) -> None:
-    source = render_html([statement_of(rich)])
+def test_every_bar_says_in_words_what_it_shows(either: Statement) -> None:
+    source = render_html([either])
     bars = re.findall(r'<svg class="bar" role="img".*?</svg>', source, re.DOTALL)
-    assert len(bars) == 2 * 4
+    assert len(bars) == 2 * (2 + len(either.allocations))
+    first = {"sum": "epsilon|delta", "gaussian": "mu|delta aside"}[either.rule.kind]
     for bar in bars:
         title, desc = re.search(r"<title.*?>(.*)</title>\s*<desc.*?>(.*)</desc>", bar).groups()
-        assert re.fullmatch(r"(epsilon|delta), .+: .+ of .+ spent, .+ remaining", title)
+        assert re.fullmatch(rf"({first}), .+: .+ of .+ spent, .+ remaining", title)
         assert "filled part is spent" in desc
         assert 'class="pool"' in bar
         assert 'class="spent"' in bar
@@ -222,8 +257,8 @@ def test_the_pools_lie_side_by_side_on_the_scale_of_the_grant(rich: Path) -> Non
     assert south[0] + south[1] == pytest.approx(100, abs=0.002)
 
 
-def test_every_number_and_word_of_the_statement_appears(rich: Path) -> None:
-    statement = statement_of(rich)
+def test_every_number_and_word_of_the_statement_appears(either: Statement) -> None:
+    statement = either
     shown = flat(render_html([statement]))
     expected = [
         statement.last_hash,
@@ -234,17 +269,10 @@ def test_every_number_and_word_of_the_statement_appears(rich: Path) -> None:
         "10 rows",
     ]
     for pool in (statement, statement.free, *statement.allocations):
-        expected += [
-            show_down(pool.granted.epsilon),
-            show_delta_down(pool.granted.delta),
-            show_up(pool.spent.epsilon),
-            show_delta_up(pool.spent.delta),
-            show_down(pool.remaining.epsilon),
-            show_delta_down(pool.remaining.delta),
-        ]
+        expected += [*down(pool.granted), *up(pool.spent), *down(pool.remaining)]
     terms = [*statement.grants, *(line for pool in statement.allocations for line in pool.grants)]
     for line in terms:
-        expected += [to_text(line.budget.epsilon), to_text(line.budget.delta)]
+        expected += map(to_text, line.budget.coordinates)
         expected += [moment(line.time), line.actor, line.why]
     for risk in (statement.risk_of_spent, statement.reading_of_grant.risk):
         expected.append(percent_up(risk.advantage))
@@ -256,7 +284,7 @@ def test_every_number_and_word_of_the_statement_appears(rich: Path) -> None:
         if release.void:
             expected += [moment(release.void.time), release.void.actor, release.void.reason]
         expected += [moment(release.time), release.state, STATES[release.state]]
-        expected += [show_up(release.budget.epsilon), show_delta_up(release.budget.delta)]
+        expected += [*up(release.budget), *up(release.cost)]
         expected += [release.allocation or "free pool", percent_up(release.risk.advantage)]
         expected += [
             f"{percent_up(rate.at_most)} at {plain_percent(rate.false_positive_rate)}"
@@ -264,20 +292,47 @@ def test_every_number_and_word_of_the_statement_appears(rich: Path) -> None:
             if release.state != "voided"
         ]
         for stage in release.stages:
-            expected += [stage.name, *map(str, stage.losses)]
-            expected += [show_up(stage.budget.epsilon), show_delta_up(stage.budget.delta)]
+            expected += [stage.name, *map(loss_in_full, stage.losses)]
+            expected += up(statement.rule.cost((stage,)))
     for refusal in statement.refusals:
-        expected += [
-            refusal.key,
-            show_up(refusal.asked.epsilon),
-            show_delta_up(refusal.asked.delta),
-        ]
-        expected += [show_down(refusal.remaining.epsilon), show_up(refusal.shortfall.epsilon)]
-        expected += [show_delta_down(refusal.remaining.delta), moment(refusal.time)]
+        expected += [refusal.key, *up(refusal.asked), *down(refusal.remaining)]
+        expected += [up(refusal.shortfall)[0], moment(refusal.time)]
     expected += [line.reason for line in statement.rejections]
-    assert len(expected) > 150
+    assert len(expected) > 120
     assert [text for text in expected if text not in shown] == []
     assert f"ledger of {statement.entries} entries" in shown
+
+
+def test_a_page_of_squares_says_so_and_speaks_of_no_sum(squares: Path) -> None:
+    source = render_html([statement_of(squares)])
+    check_form(source)
+    shown = flat(source)
+    lead = re.search(r"The grant promises (.*?), counted as (.*?)\. Of that, (.*?) were", shown)
+    assert lead.groups()[0] == "epsilon 2 and delta 2e-5"
+    assert lead.groups()[1] == "mu 0.517719 and delta 1e-6 aside"
+    for words in (
+        "Charges add up as squares of mu: 0.6 spent of 1 leaves 0.8.",
+        "two normal laws of standard deviation 1 whose means are mu apart",
+        "from mu and the delta set aside: an upper bound",
+        "Allocated: ana",
+        "Gaussian mu 0.0142858, leak 1e-13; 3 x pure 0.0142858",
+    ):
+        assert words in shown
+    for words in ("epsilons, and deltas", "only epsilon and delta are added", "Set aside: ana"):
+        assert words not in shown
+    whole = re.search(r"Whole grant mu (\S+) (\S+) (\S+)", shown)
+    granted, spent, remaining = map(float, whole.groups())
+    assert granted**2 == pytest.approx(spent**2 + remaining**2, rel=1e-4)
+
+
+def test_bars_of_squares_are_as_long_as_squares(squares: Path) -> None:
+    """So that side by side they add up, as the numbers beside them do not."""
+    statement = statement_of(squares)
+    boxes = re.findall(
+        r'class="spent" x="([\d.]+)%" y="2" width="([\d.]+)%"', render_html([statement])
+    )
+    spent, granted = statement.spent.coordinates[0], statement.granted.coordinates[0]
+    assert float(boxes[0][1]) == pytest.approx(float(100 * spent / granted), abs=0.001)
 
 
 def test_each_rounding_is_on_the_safe_side(rich: Path) -> None:
