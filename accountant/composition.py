@@ -52,8 +52,7 @@ class BudgetExceeded(AccountantError):
 
     def __str__(self) -> str:
         most = f"Ask for at most {self.largest.show_down()}."
-        exhausted = 0 in self.largest.coordinates
-        advice = self.advice or ("Ask the privacy officer." if exhausted else most)
+        advice = self.advice or ("Ask the privacy officer." if self.largest.is_empty else most)
         whose = f" of allocation {self.allocation!r}" if self.allocation else ""
         excess = f", too large by {self.shortfall.show_up()}"
         if isinstance(self.asked, GaussianBudget):  # where squares add: no difference of two mu
@@ -76,15 +75,17 @@ def require_spendable(budget: AnyBudget) -> None:
     And they lie on a grid, so that no sum of them needs more digits than can be written: one
     analyst's odd fractions must not stop the sums of others. A Gaussian budget needs a mu.
     """
-    first = "mu_squared" if isinstance(budget, GaussianBudget) else "epsilon"
-    for name, amount in zip((first, "delta"), budget.coordinates, strict=True):
+    names: tuple[str, ...] = ("epsilon", "delta")
+    if isinstance(budget, GaussianBudget):
+        names = ("mu_squared", "delta", "leak")
+    for name, amount in zip(names, budget.coordinates, strict=True):
         if GRID % amount.denominator or amount > LARGEST:
             raise InvalidAmount(
                 f"{name} must be a decimal of at most 300 places or a simple fraction, at most "
                 f"1e100; got {to_text(amount)[:40]}. Round it."
             )
     if budget.coordinates[0] == 0:
-        raise InvalidAmount(f'{first} must be above 0; got 0. Use an amount such as "0.5".')
+        raise InvalidAmount(f'{names[0]} must be above 0; got 0. Use an amount such as "0.5".')
     if isinstance(budget, Budget) and budget.delta == 0:
         raise InvalidAmount('delta must be between 0 and 1; got 0. Use a small one such as "1e-6".')
 

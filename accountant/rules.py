@@ -15,30 +15,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from accountant.amounts import (
     Amount,
     float_above,
-    float_below,
     in_short,
     root_above,
     root_below,
+    show_delta_down,
     show_delta_up,
     show_down,
+    show_up,
 )
 from accountant.errors import InvalidAmount
 from accountant.facts import Fact
 from accountant.gaussian import gaussian_epsilon, gaussian_mu, lifted_mu
 from accountant.laws import composed_epsilon
-from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
+from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss, check_delta
 from accountant.specs import AnyBudget, Budget, GaussianBudget, Stage
 
 NOTHING = Budget.of(0, 0)
-NO_MU = GaussianBudget.of(0, 0)
 
 _FOR_ROUNDING = Fraction(1, 2**20)  # of a grant's delta: for Gaussian noise that is integers
 _LARGEST_EPSILON = 100  # of a Gaussian grant
@@ -72,7 +73,7 @@ class SumRule(Fact):
 
     def hardest(self, budget: AnyBudget) -> tuple[Loss, ...]:
         """Losses that tell the most of all that this budget covers."""
-        epsilon, delta = budget.coordinates
+        epsilon, delta = self.part(budget).coordinates
         return (ApproximateLoss(epsilon=epsilon, delta=delta),)
 
 
@@ -81,6 +82,8 @@ class CommittedRule(Fact):
 
     kind: Literal["committed"] = "committed"
     delta: Amount
+
+    _delta_below_one = field_validator("delta")(check_delta)
 
     def cost(self, stages: Iterable[Stage]) -> Budget:
         """(epsilon, delta) of all losses together, rounded up."""
@@ -101,7 +104,12 @@ class CommittedRule(Fact):
 
 
 class GaussianRule(Fact):
-    """Mu squared adds, and so does what falls to the delta set aside."""
+    """Mu squared adds; so do the deltas of (epsilon, delta) losses, and the leaks of rounding.
+
+    The three are counted apart. Of one delta for truths told and for leaks together, an analyst
+    who tells a truth where the answers speak for one table, and lets the others leak, would get
+    more than the grant: a leak weighs 1 + e^epsilon, most of it under the other table.
+    """
 
     kind: Literal["gaussian"] = "gaussian"
     budget: Budget
@@ -110,29 +118,34 @@ class GaussianRule(Fact):
     """Of its delta, for (epsilon, delta) losses; never changed."""
 
     @property
-    def aside(self) -> Fraction:
-        """What is set aside, and a little for the rounding of Gaussian noise."""
-        return in_short(self.set_aside + self.budget.delta * _FOR_ROUNDING, up=False)
+    def leak(self) -> Fraction:
+        """The total variation that is kept for rounding: it weighs a 2^-20 part of delta."""
+        weight = 1 + Fraction(math.exp(float_above(self.budget.epsilon))) * _EXP_ERROR
+        return in_short(self.budget.delta * _FOR_ROUNDING / weight, up=False)
 
     def cost(self, stages: Iterable[Stage]) -> GaussianBudget:
-        """What the losses of the stages cost, rounded up."""
-        mu_squared = delta = Fraction(0)
+        """What the losses of the stages cost, rounded up.
+
+        Raises:
+            InvalidAmount: a stage states no losses, or one that no mu covers.
+        """
+        mu_squared = delta = leak = Fraction(0)
         for loss in stated_losses(stages):
             match loss:
                 case GaussianLoss():
                     mu_squared += loss.count * loss.mu**2
-                    delta += loss.count * loss.leak * _odds(self.budget.epsilon)
+                    leak += loss.count * loss.leak
                 case PureLoss():
-                    mu_squared += loss.count * Fraction(lifted_mu(loss.epsilon)) ** 2
+                    mu_squared += loss.count * _lifted(loss.epsilon) ** 2
                 case ApproximateLoss():
-                    mu_squared += loss.count * Fraction(lifted_mu(loss.epsilon)) ** 2
+                    mu_squared += loss.count * _lifted(loss.epsilon) ** 2
                     delta += loss.count * loss.delta
-        return GaussianBudget.of(in_short(mu_squared, up=True), in_short(delta, up=True))
+        return GaussianBudget.of(
+            in_short(mu_squared, up=True), in_short(delta, up=True), in_short(leak, up=True)
+        )
 
     def capacity(self, budget: Budget) -> GaussianBudget:
         """What the grant holds, or would hold when raised to this budget.
-
-        What falls to the delta aside was weighed with the first epsilon: a larger one weighs more.
 
         Raises:
             InvalidAmount: nothing is left for a mu, or the epsilon is above 100.
@@ -140,18 +153,20 @@ class GaussianRule(Fact):
         if budget.epsilon > _LARGEST_EPSILON:
             raise InvalidAmount(
                 f"epsilon must be at most {_LARGEST_EPSILON} under the rule gaussian; got "
-                f"{budget.epsilon}. Grant less."
+                f"{show_up(budget.epsilon)}. Grant less."
             )
-        weighed = self.aside
-        if budget.epsilon > self.budget.epsilon:
-            weighed *= _odds(budget.epsilon) / (1 + _least_odds(self.budget.epsilon))
-        if weighed >= budget.delta:
+        rest = budget.delta - self.set_aside
+        mu = 0.0
+        if rest > 0:
+            with suppress(InvalidAmount):  # the leak alone weighs more
+                mu = gaussian_mu(budget.epsilon, rest, self.leak)
+        if not mu:
             raise InvalidAmount(
-                f"set_aside must leave some of delta {budget.delta} for a mu; got "
-                f"{self.set_aside}. Set less aside."
+                f"delta must leave some for a mu beside {show_delta_up(self.set_aside)} set aside "
+                f"and what rounding weighs; got {show_delta_down(budget.delta)}. Grant more delta, "
+                "or set less aside."
             )
-        mu = gaussian_mu(budget.epsilon, budget.delta - weighed)
-        return GaussianBudget.of(in_short(Fraction(mu) ** 2, up=False), self.aside)
+        return GaussianBudget.of(in_short(Fraction(mu) ** 2, up=False), self.set_aside, self.leak)
 
     def part(self, budget: AnyBudget) -> GaussianBudget:
         """The part of the grant that is asked for so, with its share of what rounding needs.
@@ -166,29 +181,29 @@ class GaussianRule(Fact):
             )
         whole = self.capacity(self.budget).mu_squared
         share = min(budget.mu_squared / whole, Fraction(1)) if whole else Fraction(0)
-        rounding = (self.aside - self.set_aside) * share
         return GaussianBudget.of(
-            in_short(budget.mu_squared, up=True), in_short(budget.delta + rounding, up=False)
+            in_short(budget.mu_squared, up=True),
+            in_short(budget.delta, up=False),
+            in_short(self.leak * share, up=False),
         )
 
     def hardest(self, budget: AnyBudget) -> tuple[Loss, ...]:
-        """Losses that tell the most of all that this budget covers.
-
-        What is aside may have gone to truths told or to rounding: both are taken in full.
-        """
-        mu_squared, delta = budget.coordinates
-        leak = in_short(delta / (1 + _least_odds(self.budget.epsilon)), up=True)
+        """Losses that tell the most of all that this budget covers."""
+        mu_squared, delta, leak = GaussianBudget.of(*budget.coordinates).coordinates
         mu = in_short(root_above(mu_squared), up=True)
         return GaussianLoss(mu=mu, leak=leak), ApproximateLoss(epsilon=Fraction(0), delta=delta)
 
     def advice(self, asked: AnyBudget, left: AnyBudget, budget: Budget, last: AnyBudget) -> str:
         """For who asked too much: what would fit; empty if nothing would."""
-        (mu_squared, delta), (wanted, more_aside) = left.coordinates, asked.coordinates
-        if wanted <= mu_squared and more_aside > delta:
+        lacking = GaussianBudget.of(*asked.beyond(left).coordinates)
+        mu_squared = left.coordinates[0]
+        if lacking.delta:
             return (
                 "What is set aside does not cover that delta: use a release whose losses are pure "
                 "or Gaussian, or a smaller delta."
             )
+        if lacking.leak:
+            return "What is kept for the rounding of noise is used up: ask the privacy officer."
         if not mu_squared:
             return ""
         mu = root_below(mu_squared)
@@ -221,11 +236,10 @@ def stated_losses(stages: Iterable[Stage]) -> tuple[Loss, ...]:
     return tuple(loss for stage in listed for loss in stage.losses)
 
 
-def _odds(epsilon: Fraction) -> Fraction:
-    """1 + e^epsilon, rounded up."""
-    return 1 + Fraction(math.exp(float_above(epsilon))) * _EXP_ERROR
-
-
-def _least_odds(epsilon: Fraction) -> Fraction:
-    """e^epsilon, rounded down."""
-    return Fraction(math.exp(float_below(epsilon))) / _EXP_ERROR
+def _lifted(epsilon: Fraction) -> Fraction:
+    mu = lifted_mu(epsilon)
+    if math.isinf(mu):
+        raise InvalidAmount(
+            f"epsilon must be one that a mu covers; got {show_up(epsilon)}. Use the rule sum."
+        )
+    return Fraction(mu)

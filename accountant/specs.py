@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -34,34 +34,34 @@ class PrivacyUnit(Fact):
         return f"one person, at most {self.rows_per_person} {rows} ({self.relation})"
 
 
-class _Pair(Fact):
-    """Two exact amounts that add, and fit, coordinate by coordinate."""
+class _Amounts(Fact):
+    """Exact amounts that add, and fit, coordinate by coordinate."""
 
     @classmethod
-    def of(cls, first: object, delta: object) -> Self:
-        """The pair of two exact amounts. Raises InvalidAmount itself, not a ValidationError."""
+    def of(cls, *amounts: Any) -> Self:
+        """Of exact amounts, in order. Raises InvalidAmount itself, not a ValidationError."""
         raise NotImplementedError
 
     @property
-    def coordinates(self) -> tuple[Fraction, Fraction]:
-        """Both amounts."""
+    def coordinates(self) -> tuple[Fraction, ...]:
+        """The amounts, in order."""
         raise NotImplementedError
 
-    def __add__(self, other: _Pair) -> Self:
+    def __add__(self, other: _Amounts) -> Self:
         return self.of(*(one + more for one, more in self._beside(other)))
 
-    def __sub__(self, other: _Pair) -> Self:
+    def __sub__(self, other: _Amounts) -> Self:
         return self.of(*(one - less for one, less in self._beside(other)))
 
-    def beyond(self, other: _Pair) -> Self:
+    def beyond(self, other: _Amounts) -> Self:
         """By how much this passes the other, in each coordinate; zero where it fits."""
         return self.of(*(max(one - most, 0) for one, most in self._beside(other)))
 
-    def fits_within(self, other: _Pair) -> bool:
-        """Whether both coordinates are at most the other's."""
+    def fits_within(self, other: _Amounts) -> bool:
+        """Whether every coordinate is at most the other's."""
         return all(one <= most for one, most in self._beside(other))
 
-    def _beside(self, other: _Pair) -> list[tuple[Fraction, Fraction]]:
+    def _beside(self, other: _Amounts) -> list[tuple[Fraction, Fraction]]:
         if type(other) is not type(self):
             raise InvalidAmount(
                 f"budgets must be counted by one rule; got {self} and {other}. Use the grant's."
@@ -69,7 +69,7 @@ class _Pair(Fact):
         return list(zip(self.coordinates, other.coordinates, strict=True))
 
 
-class Budget(_Pair):
+class Budget(_Amounts):
     """An exact pair (epsilon, delta)."""
 
     epsilon: Amount
@@ -90,6 +90,11 @@ class Budget(_Pair):
         """Both amounts."""
         return self.epsilon, self.delta
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can be paid from it."""
+        return 0 in self.coordinates
+
     def show_up(self) -> str:
         """In words, rounded up: for what is asked or spent."""
         return f"epsilon {show_up(self.epsilon)} and delta {show_delta_up(self.delta)}"
@@ -102,24 +107,33 @@ class Budget(_Pair):
         return f"epsilon {to_text(self.epsilon)} and delta {to_text(self.delta)}"
 
 
-class GaussianBudget(_Pair):
-    """An exact pair (mu squared, delta): what is counted under the rule `gaussian`."""
+class GaussianBudget(_Amounts):
+    """What is counted under the rule `gaussian`: three exact amounts, each on its own."""
 
     mu_squared: Amount
     delta: Amount
-    """Set aside for losses and rounding that no mu covers."""
+    """Set aside for (epsilon, delta) losses: the probability that one tells all."""
+    leak: Amount
+    """For the rounding of Gaussian noise: the total variation between answers and exact ones."""
 
     @classmethod
-    def of(cls, mu_squared: object, delta: object) -> Self:
-        """The pair of two exact amounts. Raises InvalidAmount itself, not a ValidationError."""
+    def of(cls, mu_squared: object, delta: object = 0, leak: object = 0) -> Self:
+        """Of three exact amounts. Raises InvalidAmount itself, not a ValidationError."""
         return cls(
-            mu_squared=parse_amount(mu_squared, "mu_squared"), delta=parse_amount(delta, "delta")
+            mu_squared=parse_amount(mu_squared, "mu_squared"),
+            delta=parse_amount(delta, "delta"),
+            leak=parse_amount(leak, "leak"),
         )
 
     @property
-    def coordinates(self) -> tuple[Fraction, Fraction]:
-        """Both amounts."""
-        return self.mu_squared, self.delta
+    def coordinates(self) -> tuple[Fraction, Fraction, Fraction]:
+        """All three amounts."""
+        return self.mu_squared, self.delta, self.leak
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can be paid from it."""
+        return self.mu_squared == 0
 
     @property
     def mu_above(self) -> Fraction:
@@ -140,7 +154,8 @@ class GaussianBudget(_Pair):
         return f"mu {show_down(self.mu_below)} and delta {show_delta_down(self.delta)} aside"
 
     def __str__(self) -> str:
-        return f"mu squared {to_text(self.mu_squared)} and delta {to_text(self.delta)} aside"
+        leak = f", leak {to_text(self.leak)}" if self.leak else ""
+        return f"mu squared {to_text(self.mu_squared)} and delta {to_text(self.delta)} aside{leak}"
 
 
 AnyBudget = Budget | GaussianBudget

@@ -1,27 +1,30 @@
-"""A budget as a mu: what one Gaussian release may cost."""
+"""What a plan may cost: epsilon and delta, a mu, or a share of what remains."""
 
 from __future__ import annotations
 
 import math
 from decimal import ROUND_DOWN, Context, localcontext
+from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Discriminator, Field, Tag
 
-from accountant.amounts import Amount, show_delta_up, show_down
+from accountant import Accountant, GaussianBudget
+from accountant.amounts import Amount, float_below, root_below, show_delta_up, show_down
 from accountant.facts import Fact
 from accountant.gaussian import gaussian_epsilon
 from accountant.specs import Budget
+from dppca_odp.errors import InvalidPlan
 
 
 class MuBudget(Fact):
-    """What one Gaussian release of this mu costs at this delta."""
+    """All stages together cost this mu under the rule `gaussian`; deltas are split from delta."""
 
     mu: Annotated[Amount, Field(gt=0)]
     delta: Amount
 
     def pair(self) -> Budget:
-        """The (epsilon, delta) of it, with epsilon rounded down to 12 significant digits.
+        """The (epsilon, delta) of one Gaussian of that mu, epsilon rounded down to 12 digits.
 
         Raises:
             ValueError: a mu too small to have an epsilon at this delta, or too large.
@@ -32,15 +35,50 @@ class MuBudget(Fact):
                 f"mu must have an epsilon above 0 at delta {show_delta_up(self.delta)}; got mu "
                 f"{show_down(self.mu)}. Change one of them."
             )
-        with localcontext(Context(prec=12, rounding=ROUND_DOWN)) as short:
-            return Budget.of(short.create_decimal_from_float(epsilon), self.delta)
+        return Budget.of(_short(Fraction(epsilon)), self.delta)
 
 
-def _as_pair(given: Any) -> Any:
-    if isinstance(given, dict) and "mu" in given:
-        return MuBudget.model_validate(given).pair()
-    return given
+class ShareBudget(Fact):
+    """A share of what remains in the pool when the plan is paid for."""
+
+    share: Annotated[Amount, Field(gt=0, le=1)]
+
+    def of(self, accountant: Accountant) -> Budget | MuBudget:
+        """The share, in the amounts that the grant counts, rounded down to 12 digits.
+
+        Raises:
+            InvalidPlan: nothing remains.
+        """
+        left = accountant.remaining()
+        if left.is_empty:
+            raise InvalidPlan(
+                f"share must be of something that remains; got {left.show_down()}. Ask the "
+                "privacy officer."
+            )
+        if isinstance(left, GaussianBudget):
+            mu = _short(root_below(self.share * left.mu_squared))
+            return MuBudget(mu=mu, delta=accountant.budget.delta)
+        return Budget.of(_short(self.share * left.epsilon), _short(self.share * left.delta))
 
 
-BudgetOrMu = Annotated[Budget, BeforeValidator(_as_pair, json_schema_input_type=Budget | MuBudget)]
-"""A budget that may be written as a mu."""
+def _short(amount: Fraction) -> Fraction:
+    """Twelve significant digits, rounded down."""
+    with localcontext(Context(prec=12, rounding=ROUND_DOWN)) as short:
+        return Fraction(short.create_decimal_from_float(float_below(amount)))
+
+
+def _form(given: Any) -> str:
+    """Which of the three it is; tags with blanks stay out of the paths of errors."""
+    for form, kind in (("mu", MuBudget), ("share", ShareBudget)):
+        if isinstance(given, kind) or (isinstance(given, dict) and form in given):
+            return f"a {form}"
+    return "epsilon and delta"
+
+
+PlanBudget = Annotated[
+    Annotated[Budget, Tag("epsilon and delta")]
+    | Annotated[MuBudget, Tag("a mu")]
+    | Annotated[ShareBudget, Tag("a share")],
+    Discriminator(_form),
+]
+"""A plan's budget in any of the three forms."""

@@ -24,15 +24,17 @@ _LEAST = Fraction(9, 10)  # at 1 the sum rule holds: a factor far below it is a 
 Point = tuple[Fraction, Fraction]
 
 
-def largest_factor(cost: Callable[[Fraction], Fraction], epsilon: Fraction) -> Fraction:
-    """The factor, of at most 12 digits, at which the composed cost just fits in epsilon.
+def largest_factor(
+    cost: Callable[[Fraction], Fraction], most: Fraction, least: Fraction = _LEAST
+) -> Fraction:
+    """The factor, of at most 12 digits, at which the cost just fits; not below the least.
 
     ``cost`` never falls. Few tries: secants of the logarithms, between what fits and what does not.
 
     Raises:
         InvalidPlan: none fits that is worth it.
     """
-    least, most = epsilon * (1 - WASTE), epsilon * (1 - MARGIN)
+    enough, limit = most * (1 - WASTE), most * (1 - MARGIN)
     tried: list[Point] = []
     fits: Fraction | None = None
     fails: Fraction | None = None
@@ -40,18 +42,18 @@ def largest_factor(cost: Callable[[Fraction], Fraction], epsilon: Fraction) -> F
     for _ in range(_MOST_TRIES):
         found = cost(factor)
         tried.append((factor, found))
-        if least <= found <= most:
+        if enough <= found <= limit:
             return factor
-        if found <= most:
+        if found <= limit:
             fits = factor
         else:
             fails = factor
-        if fits is None and factor < _LEAST:
+        if fits is None and factor < least:
             break
-        factor = _shortened(_next(tried, fits, fails, aim=(least + most) / 2))
+        factor = _shortened(_next(tried, fits, fails, aim=(enough + limit) / 2))
     if fits is None:
         raise InvalidPlan(
-            f"a committed plan must keep epsilon {float(epsilon):.6g}; got losses that compose to "
+            f"a committed plan must keep epsilon {float(most):.6g}; got losses that compose to "
             f"{float(tried[0][1]):.6g}. Use the composition sum."
         )
     return fits

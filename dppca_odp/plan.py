@@ -26,9 +26,9 @@ from accountant.composition import require_spendable
 from accountant.entries import canonical_json
 from accountant.errors import InvalidAmount
 from accountant.facts import Fact, in_one_line, read_file
-from accountant.rules import CommittedRule
+from accountant.rules import CommittedRule, GaussianRule, SumRule
 from accountant.specs import Budget, PrivacyUnit, Split, StageWeight
-from dppca_odp.budgets import BudgetOrMu
+from dppca_odp.budgets import MuBudget, PlanBudget, ShareBudget
 from dppca_odp.columns import Column, Label
 from dppca_odp.committed import largest_factor
 from dppca_odp.directions import Directions
@@ -53,8 +53,8 @@ NamedColumn = Annotated[
 class Plan(Fact):
     """Releases with weights, under one budget, one unit, and public facts of the columns."""
 
-    budget: BudgetOrMu
-    """Epsilon and delta; or a mu with a delta, which is kept as the epsilon that it has there."""
+    budget: PlanBudget
+    """Epsilon and delta; a mu, with a delta; or a share of what remains when it is paid for."""
     unit: PrivacyUnit
     columns: Annotated[tuple[NamedColumn, ...], Field(min_length=1)]
     """One for each column that is measured, in order; a bare name is a column without bounds."""
@@ -67,7 +67,10 @@ class Plan(Fact):
 
     @model_validator(mode="after")
     def _can_run(self) -> Self:
-        require_spendable(self.budget)
+        if isinstance(self.budget, Budget):
+            require_spendable(self.budget)
+        if isinstance(self.budget, MuBudget):
+            require_spendable(self.budget.pair())
         names_of = {"columns and labels": self.table_names, "releases": self.release_names}
         for kind, names in names_of.items():
             if len(set(names)) < len(names):
@@ -141,21 +144,60 @@ class Plan(Fact):
         weights = (
             StageWeight(name=r.name, weight=r.weight, uses_delta=True) for r in self.releases
         )
-        whole = Budget.of(self.budget.epsilon * factor, self.budget.delta)
+        whole = Budget.of(self.whole.epsilon * factor, self.whole.delta)
         return Split(weights=tuple(weights)).divide(whole)
 
-    def factor(self, rows: int) -> Fraction:
-        """What each release's share of epsilon is multiplied by: 1, if losses add.
+    def at(self, accountant: Accountant) -> Self:
+        """The same plan with a budget in amounts: a share is one of what remains there now."""
+        if not isinstance(self.budget, ShareBudget):
+            return self
+        return self.model_copy(update={"budget": self.budget.of(accountant)})
+
+    @property
+    def whole(self) -> Budget:
+        """What is split into shares: the budget, or the epsilon that its mu has at its delta.
+
+        Raises:
+            InvalidPlan: the budget is a share, of something that is not known here.
+        """
+        if isinstance(self.budget, ShareBudget):
+            raise InvalidPlan(
+                "budget must be in amounts where no ledger is at hand; got a share. Name the "
+                "ledger and the data set, or give epsilon and delta."
+            )
+        return self.budget if isinstance(self.budget, Budget) else self.budget.pair()
+
+    def price(self, rows: int) -> Budget:
+        """The (epsilon, delta) that is charged: the budget, or what a mu comes to.
 
         Raises:
             InvalidPlan: as ``stages``.
         """
+        if isinstance(self.budget, MuBudget):
+            stages = [line.stage for line in self.stages(rows)]
+            return self._rule.cost(stages)
+        return self.whole
+
+    @property
+    def _rule(self) -> SumRule | CommittedRule:
+        if self.composition == "sum":
+            return SumRule()
+        return CommittedRule(delta=Fraction(self.certified_delta))
+
+    def factor(self, rows: int) -> Fraction:
+        """What each release's share of epsilon is multiplied by: 1, if epsilons add.
+
+        Raises:
+            InvalidPlan: as ``stages``.
+        """
+        if isinstance(self.budget, MuBudget):
+            return _factor_of_mu(self, rows, self.budget.mu)
         return Fraction(1) if self.composition == "sum" else _committed_factor(self, rows)
 
     @property
     def certified_delta(self) -> float:
         """The delta at which a committed plan is composed: the budget's, rounded down."""
-        return float_below(self.budget.delta)
+        return float_below(self.whole.delta)
 
     def preview(self, rows: int, columns: int | None = None) -> Preview:
         """The stages, their shares and losses, for a table of this shape, and what they compare to.
@@ -179,16 +221,15 @@ class Plan(Fact):
             except InvalidPlan:  # not all plans can be committed
                 return None
 
+        price = self.price(rows)
         return Preview(
-            budget=self.budget,
+            budget=price,
             unit=self.unit,
             rows=rows,
             columns=len(self.columns),
             composition=self.composition,
             stages=stages,
-            costs=Costs.of(
-                [line.stage for line in stages], self.budget, Fraction(self.certified_delta)
-            ),
+            costs=Costs.of([line.stage for line in stages], price, Fraction(self.certified_delta)),
             noise_scales=NoiseScales(sum=noise_scales("sum"), committed=noise_scales("committed")),
         )
 
@@ -243,17 +284,19 @@ class Plan(Fact):
         except UnusableTable as error:
             accountant.reject(str(error))
             raise
+        planned = self.at(accountant)
         with interrupts_deferred():  # privacy maps are Python callbacks, too
-            measurement = self.make(len(rows))
-            check_loss(measurement, self.unit.rows_per_person, self.budget)
+            measurement = planned.make(len(rows))
+            price = planned.price(len(rows))
+            check_loss(measurement, self.unit.rows_per_person, price)
         with in_one_line():
             charge = Charge(
                 release_key=self.hash if key is None else key,
                 plan_hash=self.hash,
                 unit=self.unit,
-                budget=self.budget,
+                budget=price,
                 composition=self.composition,
-                stages=tuple(line.stage for line in self.stages(len(rows))),
+                stages=tuple(line.stage for line in planned.stages(len(rows))),
                 actor=actor,
                 purpose=purpose,
             )
@@ -264,7 +307,7 @@ class Plan(Fact):
                 release_key=release_key,
                 plan_hash=self.hash,
                 time=datetime.now(UTC),
-                budget=self.budget,
+                budget=price,
                 unit=self.unit,
                 rows=len(rows),
                 columns=self.column_names,
@@ -380,13 +423,23 @@ def _committed_factor(plan: Plan, rows: int) -> Fraction:
         return rule.cost(line.stage for line in plan.stages_at(rows, factor)).epsilon
 
     try:
-        return largest_factor(cost, plan.budget.epsilon)
+        return largest_factor(cost, plan.whole.epsilon)
     except InvalidAmount:
         raise InvalidPlan(
-            f"a committed plan must keep delta {show_delta_down(plan.budget.delta)} at some "
+            f"a committed plan must keep delta {show_delta_down(plan.whole.delta)} at some "
             "epsilon; got stages that tell as much at any. Give a Gaussian stage some of it, or "
             "use the composition sum."
         ) from None
+
+
+def _factor_of_mu(plan: Plan, rows: int, mu: Fraction) -> Fraction:
+    """The factor with which all stages together cost this mu."""
+    rule = GaussianRule(budget=plan.whole, set_aside=Fraction(0))
+
+    def cost(factor: Fraction) -> Fraction:
+        return rule.cost(line.stage for line in plan.stages_at(rows, factor)).mu_squared
+
+    return largest_factor(cost, mu**2, least=Fraction(0))
 
 
 def _check_rows(rows: int) -> None:
