@@ -81,7 +81,7 @@ class Law:
                 for gap in (epsilon - value,)
                 for x in (gap / width,)
             ]
-        ideal = math.fsum(parts)
+        ideal = sum(parts)
         return min(ideal * (1 + _ROUNDING) + (1 + math.exp(epsilon)) * self.leak, 1.0)
 
     def epsilon(self, delta: float) -> float:
@@ -126,7 +126,9 @@ class Law:
             above = (value for (value, _), q in zip(falling, rates, strict=True) if q > rate)
             return next(above, low)
 
-        excess = partial(_excess, lambda t: self.rates(t)[0], rate)
+        excess = cache(partial(_excess, self.false_positive_rate, rate))
+        middle = min(0.0, high)
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
         if excess(low) <= 0:
             return low
         return _crossing(excess, low, high) if excess(high) <= 0 else high
@@ -139,15 +141,19 @@ class Law:
     def rates(self, t: float) -> tuple[float, float]:
         """The probabilities under Q and under P that L is above t."""
         if self.mu == 0:
-            above = [(value, p) for value, p in self.values if value > t]
-            return math.fsum(p * math.exp(-value) for value, p in above), math.fsum(
-                p for _, p in above
-            )
+            true = sum(p for value, p in self.values if value > t)
+        else:
+            width, half = self.mu * math.sqrt(2), self.mu / math.sqrt(8)
+            true = sum([p * math.erfc((t - v) / width - half) for v, p in self.values]) / 2
+        return self.false_positive_rate(t), true
+
+    def false_positive_rate(self, t: float) -> float:
+        """The probability under Q that L is above t."""
+        if self.mu == 0:
+            return sum(p * math.exp(-value) for value, p in self.values if value > t)
         width, half = self.mu * math.sqrt(2), self.mu / math.sqrt(8)
-        scaled = [((t - value) / width, value, p / 2) for value, p in self.values]
         return (
-            math.fsum([p * math.exp(-value) * math.erfc(x + half) for x, value, p in scaled]),
-            math.fsum([p * math.erfc(x - half) for x, _, p in scaled]),
+            sum([p * math.exp(-v) * math.erfc((t - v) / width + half) for v, p in self.values]) / 2
         )
 
     def untold(self) -> Law:

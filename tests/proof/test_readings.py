@@ -157,7 +157,7 @@ def test_looseness_is_the_largest_difference_on_a_fine_grid(losses):
     assert difference.max() <= reading.looseness <= difference.max() + 1e-6
 
 
-def tests_of(votes_alone: Sequence[Loss], mu: float) -> tuple[np.ndarray, np.ndarray]:
+def rates_of(votes_alone: Sequence[Loss], mu: float) -> tuple[np.ndarray, np.ndarray]:
     """Rates of a fine grid of likelihood-ratio tests of votes beside a normal."""
     alternative, null = all_answers(votes_alone)
     values = np.log(alternative / null)
@@ -172,7 +172,7 @@ def tests_of(votes_alone: Sequence[Loss], mu: float) -> tuple[np.ndarray, np.nda
 def test_no_test_beside_a_normal_needs_a_larger_mu(epsilon, mu):
     """Not even one between those that the search looks at; and one needs nearly as much."""
     alone = votes(epsilon, count=4)
-    false, true = tests_of(alone, mu)
+    false, true = rates_of(alone, mu)
     needed = (ndtri(true) - ndtri(false)).max()
     found = reading_of_losses([*alone, gaussian(Fraction(str(mu)))]).mu
     assert needed - 1e-10 <= found <= needed * (1 + 1e-3)
@@ -182,7 +182,7 @@ def test_no_test_beside_a_normal_needs_a_larger_mu(epsilon, mu):
 def test_looseness_with_a_normal_is_that_of_a_fine_grid(mu):
     """Thresholds of the normal for each pattern of votes at once: every likelihood-ratio test."""
     alone = votes("1/4", count=5)
-    false, true = tests_of(alone, mu)
+    false, true = rates_of(alone, mu)
     reading = reading_of_losses([*alone, gaussian(Fraction(str(mu)))])
     difference = (ndtr(ndtri(false) + reading.mu) - true).max()
     assert difference <= reading.looseness <= difference + 3e-4
