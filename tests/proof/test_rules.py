@@ -229,9 +229,19 @@ def one_vote(left: GaussianBudget, history: History) -> Mechanism | None:
         case ():
             return truth(Fraction(0), left.delta)
         case (_,):
-            return vote_of(left)
+            return largest_vote(left)
         case _:
             return None
+
+
+def largest_vote(left: GaussianBudget) -> Mechanism:
+    """The largest whose cost, by the rule, is left."""
+    low, high = 0.0, 3.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        fits = GAUSSIAN_RULE.cost([stage(PureLoss(epsilon=Fraction(middle)))]).fits_within(left)
+        low, high = (middle, high) if fits else (low, middle)
+    return vote(Fraction(low))
 
 
 def leaks(left: GaussianBudget, history: History) -> Mechanism | None:
