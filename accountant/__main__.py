@@ -100,13 +100,13 @@ def grant(
         purpose=purpose,
         reason=reason,
     )
-    whole, counting = keeper.balance().total.granted, keeper.rule
+    whole = keeper.balance().total.granted
     counted = "" if rule is RuleOfGrant.SUM else f", counted as {whole.show_down()}"
     happened = _happened("Granted to", before, keeper.budget)
     typer.echo(
         f"{happened} {dataset}: {keeper.budget}{counted}, protecting {keeper.unit}. If all of it "
         "is spent, an attacker can tell two candidates for a person apart with advantage "
-        f"{percent_up(risk_of_budget(whole, counting).advantage)} at most."
+        f"{percent_up(risk_of_budget(whole).advantage)} at most."
     )
 
 

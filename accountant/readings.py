@@ -22,7 +22,7 @@ from accountant.gaussian import gaussian_epsilon, lifted_mu
 from accountant.laws import NEGLIGIBLE, Law, composed_epsilon
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
 from accountant.risk import Risk, risk_of_budget, risk_of_losses
-from accountant.rules import GaussianRule, SumRule
+from accountant.rules import hardest
 from accountant.specs import Budget, GaussianBudget
 
 DELTAS = tuple(Fraction(1, 10**places) for places in range(3, 13))
@@ -70,11 +70,7 @@ class Reading(Fact):
 
     def delta(self, epsilon: float) -> float:
         """The delta at this epsilon, of any sign."""
-        law = Law.of(self.losses, NEGLIGIBLE)
-        if self.basis != "gaussian":
-            return law.delta(epsilon)
-        aside = max(float(self.uncovered), (1 + math.exp(epsilon)) * float(self.leak))
-        return min(law.delta(epsilon) + aside, 1.0)
+        return Law.of(self.losses, NEGLIGIBLE).delta(epsilon)
 
 
 def reading_of_losses(losses: Iterable[Loss], deltas: Iterable[Fraction] = ()) -> Reading:
@@ -89,31 +85,32 @@ def reading_of_budget(budget: Budget) -> Reading:
     return _reading((loss,), _falling([budget.delta]), "budget")
 
 
-@lru_cache(maxsize=1024)
-def reading_of_gaussian(total: GaussianBudget, rule: GaussianRule) -> Reading:
-    """Of all releases of this total under a grant of this rule.
+def reading_of_gaussian(total: GaussianBudget, deltas: Iterable[Fraction] = ()) -> Reading:
+    """Of all releases of this total, even if each was chosen after the last."""
+    return _reading_of_gaussian(total, _falling(deltas))
 
-    Proof of the curve: the delta of the total holds what no mu covers, x of it as a probability
-    that all is told, and y as leaks, which were weighed with 1 + e^e for the epsilon e of the
-    grant. At another epsilon the first counts x and the second y (1 + e^epsilon) / (1 + e^e):
-    together at most the total's delta, times that ratio where it is above one.
-    """
-    mu, aside = total.mu_above, total.delta
-    leak = in_short(aside / (1 + _least_odds(rule.budget.epsilon)), up=True)
-    losses: tuple[Loss, ...] = (GaussianLoss(mu=in_short(mu, up=True)),)
+
+@lru_cache(maxsize=1024)
+def _reading_of_gaussian(total: GaussianBudget, deltas: tuple[Fraction, ...]) -> Reading:
+    """A mu, a probability that all is told and a leak: in closed form."""
     points = (
-        Point(delta=delta, epsilon=_epsilon_of_gaussian(mu, aside, leak, rule, delta))
-        for delta in _falling([rule.budget.delta])
+        Point(
+            delta=delta,
+            epsilon=gaussian_epsilon(total.mu_above, delta - total.delta, total.leak)
+            if delta > total.delta
+            else math.inf,
+        )
+        for delta in deltas
     )
     return Reading(
         basis="gaussian",
-        losses=losses,
+        losses=hardest(total),
         curve=tuple(points),
-        mu=float_above(mu),
-        uncovered=aside,
-        leak=leak,
+        mu=float_above(total.mu_above),
+        uncovered=total.delta,
+        leak=total.leak,
         looseness=0.0,
-        risk=risk_of_budget(total, rule),
+        risk=risk_of_budget(total),
     )
 
 
@@ -134,7 +131,7 @@ def _reading(
 def _risk(losses: tuple[Loss, ...], basis: Literal["losses", "budget"]) -> Risk:
     match losses:
         case (ApproximateLoss(epsilon=epsilon, delta=delta),) if basis == "budget":
-            return risk_of_budget(Budget.of(epsilon, delta), SumRule())
+            return risk_of_budget(Budget.of(epsilon, delta))
         case _:
             return risk_of_losses(losses)
 
@@ -182,28 +179,6 @@ def _epsilon_of_approximate(loss: ApproximateLoss, delta: Fraction) -> float:
     if less >= 1:
         return 0.0
     return max(epsilon + math.log1p(-less) + _ROUNDING * max(epsilon, 1.0), 0.0)
-
-
-def _epsilon_of_gaussian(
-    mu: Fraction, aside: Fraction, leak: Fraction, rule: GaussianRule, delta: Fraction
-) -> float:
-    """The smallest at which delta_mu and what is aside, weighed there, are at most delta.
-
-    Where that is at most the epsilon of the grant, all is aside as it is. Otherwise all of it may
-    be leaks, and an epsilon that is too small for it as it is does not count.
-    """
-    if delta < aside:
-        return math.inf
-    least = gaussian_epsilon(mu, delta - aside)
-    if least <= float_below(rule.budget.epsilon):
-        return least
-    weighed = gaussian_epsilon(mu, delta, leak)
-    return weighed if weighed >= least else math.inf
-
-
-def _least_odds(epsilon: Fraction) -> Fraction:
-    """e^epsilon, rounded down."""
-    return Fraction(math.exp(min(float_below(epsilon), _LARGEST_EXPONENT))) / _EXP_ERROR
 
 
 class _Dominating(NamedTuple):

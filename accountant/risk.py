@@ -17,7 +17,7 @@ from typing import Literal
 from accountant.facts import Fact
 from accountant.laws import NEGLIGIBLE, Law
 from accountant.losses import Loss
-from accountant.rules import GaussianRule, SumRule
+from accountant.rules import hardest
 from accountant.specs import AnyBudget, Budget
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
@@ -48,9 +48,9 @@ def risk_of_losses(losses: Iterable[Loss]) -> Risk:
     return _risk(tuple(losses), "losses")
 
 
-def risk_of_budget(budget: AnyBudget, rule: SumRule | GaussianRule) -> Risk:
+def risk_of_budget(budget: AnyBudget) -> Risk:
     """The most that releases of this total can mean, even if each was chosen after the last."""
-    return _risk(rule.hardest(budget), "budget" if isinstance(budget, Budget) else "mu")
+    return _risk(hardest(budget), "budget" if isinstance(budget, Budget) else "mu")
 
 
 @lru_cache(maxsize=4096)

@@ -25,7 +25,6 @@ from accountant.amounts import (
     Amount,
     float_above,
     in_short,
-    root_above,
     root_below,
     show_delta_down,
     show_delta_up,
@@ -70,11 +69,6 @@ class SumRule(Fact):
                 f"budget must be epsilon and delta under the rule sum; got {budget}. Give both."
             )
         return budget
-
-    def hardest(self, budget: AnyBudget) -> tuple[Loss, ...]:
-        """Losses that tell the most of all that this budget covers."""
-        epsilon, delta = self.part(budget).coordinates
-        return (ApproximateLoss(epsilon=epsilon, delta=delta),)
 
 
 class CommittedRule(Fact):
@@ -187,12 +181,6 @@ class GaussianRule(Fact):
             in_short(self.leak * share, up=False),
         )
 
-    def hardest(self, budget: AnyBudget) -> tuple[Loss, ...]:
-        """Losses that tell the most of all that this budget covers."""
-        mu_squared, delta, leak = GaussianBudget.of(*budget.coordinates).coordinates
-        mu = in_short(root_above(mu_squared), up=True)
-        return GaussianLoss(mu=mu, leak=leak), ApproximateLoss(epsilon=Fraction(0), delta=delta)
-
     def advice(self, asked: AnyBudget, left: AnyBudget, budget: Budget, last: AnyBudget) -> str:
         """For who asked too much: what would fit; empty if nothing would."""
         lacking = GaussianBudget.of(*asked.beyond(left).coordinates)
@@ -219,6 +207,15 @@ class GaussianRule(Fact):
 
 Rule = Annotated[SumRule | CommittedRule | GaussianRule, Field(discriminator="kind")]
 """Any of the three rules, told apart by `kind`."""
+
+
+def hardest(budget: AnyBudget) -> tuple[Loss, ...]:
+    """Losses that tell the most of all that a budget covers."""
+    if isinstance(budget, Budget):
+        return (ApproximateLoss(epsilon=budget.epsilon, delta=budget.delta),)
+    mu = in_short(budget.mu_above, up=True)
+    told = ApproximateLoss(epsilon=Fraction(0), delta=budget.delta)
+    return GaussianLoss(mu=mu, leak=budget.leak), told
 
 
 def stated_losses(stages: Iterable[Stage]) -> tuple[Loss, ...]:

@@ -201,8 +201,8 @@ class _Folder:
                 for name, pool in book.pools.items()
                 if name is not None
             ),
-            risk_of_spent=risk_of_budget(whole.spent, book.rule),
-            reading_of_grant=_reading(whole.granted, book.rule),
+            risk_of_spent=risk_of_budget(whole.spent),
+            reading_of_grant=_reading(whole.granted, book.budget or terms.budget),
             charges=tuple(self._charges(book)),
             refusals=tuple(_refusal(entry) for entry in self.of_kind["refusal"]),
             rejections=tuple(_rejection(entry) for entry in self.of_kind["rejection"]),
@@ -231,10 +231,10 @@ class _Folder:
             yield _charge(entry, book.rule, state, stored_at, voids.get(key))
 
 
-def _reading(granted: AnyBudget, rule: SumRule | GaussianRule) -> Reading:
-    if isinstance(rule, GaussianRule) and isinstance(granted, GaussianBudget):
-        return reading_of_gaussian(granted, rule)
-    return reading_of_budget(Budget.of(*granted.coordinates))
+def _reading(granted: AnyBudget, promised: Budget) -> Reading:
+    if isinstance(granted, GaussianBudget):
+        return reading_of_gaussian(granted, [promised.delta])
+    return reading_of_budget(granted)
 
 
 def _void(entry: Entry) -> VoidLine:
@@ -281,7 +281,7 @@ def _charge(
         void=void,
         stages=charge.stages,
         composed=composed_epsilon(losses, charge.budget.delta) if losses else None,
-        risk=risk_of_losses(losses) if losses else risk_of_budget(charge.budget, SumRule()),
+        risk=risk_of_losses(losses) if losses else risk_of_budget(charge.budget),
     )
 
 

@@ -294,7 +294,7 @@ RULE = GaussianRule(budget=Budget.of("1", "1e-6"), set_aside=Fraction(1, 10**7))
 
 
 def test_a_whole_grant_reads_as_what_was_granted():
-    reading = reading_of_gaussian(RULE.capacity(RULE.budget), RULE)
+    reading = reading_of_gaussian(RULE.capacity(RULE.budget), [RULE.budget.delta])
     points = {point.delta: point.epsilon for point in reading.curve}
     assert 1 - 1e-9 <= points[MILLIONTH] <= 1
     assert reading.mu <= gaussian_mu(1, MILLIONTH - RULE.aside) * (1 + 1e-15)
@@ -308,7 +308,7 @@ def test_what_is_aside_may_be_truths_or_leaks(share, epsilon):
     rule = GaussianRule(budget=Budget.of(epsilon, "1e-5"), set_aside=Fraction(1, 10**6))
     aside = rule.aside
     total = GaussianBudget.of(rule.capacity(rule.budget).mu_squared, aside)
-    reading = reading_of_gaussian(total, rule)
+    reading = reading_of_gaussian(total, [rule.budget.delta])
     odds = 1 + np.exp(float(rule.budget.epsilon))
     truths, leaks = float(share * aside), float((1 - share) * aside) / odds
     mu = sqrt(float(total.mu_squared))
@@ -325,7 +325,7 @@ def test_leaks_beyond_the_epsilon_of_the_grant_weigh_more():
     """Where all is aside for leaks, a smaller delta has a larger epsilon than without them."""
     total = GaussianBudget.of("4", "1e-9")
     rule = GaussianRule(budget=Budget.of("1", "1e-5"), set_aside=Fraction(1, 10**6))
-    points = {p.delta: p.epsilon for p in reading_of_gaussian(total, rule).curve}
+    points = {p.delta: p.epsilon for p in reading_of_gaussian(total, [rule.budget.delta]).curve}
     leak = 1e-9 / (1 + exp(1))
     for delta, epsilon in points.items():
         if epsilon < inf:
@@ -338,7 +338,7 @@ def test_nothing_is_read_as_nothing():
     for reading in (
         reading_of_losses([]),
         reading_of_budget(Budget.of(0, 0)),
-        reading_of_gaussian(GaussianBudget.of(0, 0), RULE),
+        reading_of_gaussian(GaussianBudget.of(0, 0), [RULE.budget.delta]),
     ):
         assert (0.0, 0, 0, 0.0) == (
             reading.mu, reading.uncovered, reading.leak, reading.looseness

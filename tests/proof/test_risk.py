@@ -19,7 +19,6 @@ from scipy.stats import binom
 from accountant.gaussian import gaussian_mu
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
 from accountant.risk import FALSE_POSITIVE_RATES, Risk, risk_of_budget, risk_of_losses
-from accountant.rules import SumRule
 from accountant.specs import Budget
 
 NORMAL = NormalDist()
@@ -213,7 +212,7 @@ def test_a_budget_means_what_riskcal_says(epsilon, delta):
     beta = analysis.get_beta_from_adp(epsilon=epsilon, delta=delta, alpha=rates)
     advantage = analysis.get_advantage_from_adp(epsilon=epsilon, delta=delta)
     budget = Budget.of(Fraction(epsilon), Fraction(delta))
-    assert_just_above(risk_of_budget(budget, SumRule()), np.array([advantage, *(1 - beta)]))
+    assert_just_above(risk_of_budget(budget), np.array([advantage, *(1 - beta)]))
 
 
 def from_riskcal(losses: Iterable[Loss], step: float) -> np.ndarray:

@@ -61,7 +61,9 @@ def test_the_curve_has_the_fixed_deltas_and_those_that_are_given() -> None:
     more = reading_of_losses(PLAN, [Fraction(1, 7), MILLIONTH, Fraction(0)])
     assert [Fraction(1, 7), *DELTAS, Fraction(0)] == list(epsilons(more))
     assert Fraction(1, 10**9 + 7) in epsilons(reading_of_budget(Budget.of(1, "1/1000000007")))
-    assert RULE.budget.delta in epsilons(reading_of_gaussian(GaussianBudget.of(1, 0), RULE))
+    assert RULE.budget.delta in epsilons(
+        reading_of_gaussian(GaussianBudget.of(1, 0), [RULE.budget.delta])
+    )
 
 
 def test_gaussians_are_read_in_closed_form() -> None:
@@ -121,7 +123,7 @@ def test_the_risk_is_that_of_the_room_next_door() -> None:
     assert reading_of_budget(budget).risk == risk_of_budget(budget)
     assert reading_of_losses([approximate("1", "1e-6")]).risk.basis == "losses"
     alone = risk_of_losses([gaussian(1)]).advantage
-    aside = reading_of_gaussian(GaussianBudget.of(1, "1e-6"), RULE).risk.advantage
+    aside = reading_of_gaussian(GaussianBudget.of(1, "1e-6"), [RULE.budget.delta]).risk.advantage
     assert alone + 1e-7 < aside < alone + 3e-6
 
 
@@ -129,7 +131,7 @@ def test_a_gaussian_total_needs_all_of_its_terms() -> None:
     """The same total under another grant has leaks that weigh otherwise."""
     total = GaussianBudget.of("1/4", "1e-7")
     wide = GaussianRule(budget=Budget.of("5", "1e-6"), set_aside=Fraction(1, 10**7))
-    one, other = (reading_of_gaussian(total, rule) for rule in (RULE, wide))
+    one, other = (reading_of_gaussian(total, [rule.budget.delta]) for rule in (RULE, wide))
     assert one.mu == other.mu == 0.5
     assert one.leak > 30 * other.leak
     assert epsilons(one)[MILLIONTH] > epsilons(other)[MILLIONTH]
@@ -139,7 +141,7 @@ def test_the_delta_of_a_reading_is_that_of_its_curve() -> None:
     for reading in (
         reading_of_losses(PLAN),
         reading_of_budget(Budget.of(1, "1e-6")),
-        reading_of_gaussian(GaussianBudget.of("1/4", "1e-10"), RULE),
+        reading_of_gaussian(GaussianBudget.of("1/4", "1e-10"), [RULE.budget.delta]),
     ):
         for point in reading.curve:
             if 0 < point.epsilon < inf:
@@ -160,7 +162,7 @@ def test_many_losses_are_read_as_they_are_charged() -> None:
         reading_of_losses(PLAN, [Fraction(0)]),
         reading_of_losses([pure(Fraction(10**999))]),
         reading_of_budget(Budget.of(1, "1e-6")),
-        reading_of_gaussian(GaussianBudget.of(1, "1e-7"), RULE),
+        reading_of_gaussian(GaussianBudget.of(1, "1e-7"), [RULE.budget.delta]),
     ],
     ids=["losses", "infinite", "budget", "gaussian"],
 )

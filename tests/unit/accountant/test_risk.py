@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from accountant.gaussian import gaussian_mu
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
 from accountant.risk import FALSE_POSITIVE_RATES, Risk, risk_of_budget, risk_of_losses
-from accountant.rules import SumRule
 from accountant.specs import Budget
 
 ROUNDING = 1e-9
@@ -49,9 +48,7 @@ losses: st.SearchStrategy[Loss] = st.one_of(
 
 def test_a_plan_means_far_less_than_the_sum_of_its_parts() -> None:
     assert risk_of_losses(PLAN).advantage == pytest.approx(0.0803126, abs=1e-6)
-    assert risk_of_budget(Budget.of("1", "1e-6"), SumRule()).advantage == pytest.approx(
-        0.4621177, abs=1e-6
-    )
+    assert risk_of_budget(Budget.of("1", "1e-6")).advantage == pytest.approx(0.4621177, abs=1e-6)
 
 
 def test_the_rates_are_told_where_they_hold() -> None:
@@ -65,7 +62,7 @@ def test_the_rates_are_told_where_they_hold() -> None:
 
 def test_the_basis_is_told() -> None:
     assert risk_of_losses(PLAN).basis == "losses"
-    assert risk_of_budget(Budget.of(1, "1e-6"), SumRule()).basis == "budget"
+    assert risk_of_budget(Budget.of(1, "1e-6")).basis == "budget"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +70,7 @@ def test_the_basis_is_told() -> None:
 )
 def test_without_a_loss_there_is_nothing_to_gain(nothing: list[Loss]) -> None:
     assert NOTHING == numbers(risk_of_losses(nothing))
-    assert NOTHING == numbers(risk_of_budget(Budget.of(0, 0), SumRule()))
+    assert NOTHING == numbers(risk_of_budget(Budget.of(0, 0)))
 
 
 @pytest.mark.parametrize(
@@ -96,8 +93,8 @@ def test_huge_losses_mean_everything(everything: list[Loss]) -> None:
 
 
 def test_a_huge_budget_means_everything() -> None:
-    assert EVERYTHING == numbers(risk_of_budget(Budget.of(5000, "1e-6"), SumRule()))
-    assert EVERYTHING == numbers(risk_of_budget(Budget.of(0, LONG), SumRule()))
+    assert EVERYTHING == numbers(risk_of_budget(Budget.of(5000, "1e-6")))
+    assert EVERYTHING == numbers(risk_of_budget(Budget.of(0, LONG)))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +162,7 @@ def test_losses_never_mean_more_than_their_sum(plan: list[ApproximateLoss]) -> N
     epsilon = sum(loss.count * loss.epsilon for loss in plan)
     delta = sum(loss.count * loss.delta for loss in plan)
     composed = numbers(risk_of_losses(plan))
-    added = numbers(risk_of_budget(Budget.of(epsilon, delta), SumRule()))
+    added = numbers(risk_of_budget(Budget.of(epsilon, delta)))
     assert all(low <= high + ROUNDING for low, high in zip(composed, added, strict=True))
 
 
@@ -180,7 +177,7 @@ def test_no_numerical_library_is_needed() -> None:
     script = (
         "import sys; from accountant.risk import *; from accountant.losses import PureLoss;"
         "risk_of_losses([PureLoss(epsilon='0.1', count=9)]);"
-        "risk_of_budget(Budget.of('1', '1e-6'), SumRule());"
+        "risk_of_budget(Budget.of('1', '1e-6'));"
         "print(*sys.modules, sep='\\n')"
     )
     done = subprocess.run(

@@ -30,7 +30,7 @@ READINGS = {
     "losses": reading_of_losses(MIXED, [MILLIONTH]),
     "vote": reading_of_losses([VOTE], [MILLIONTH]),
     "budget": reading_of_budget(Budget.of("1", "1e-6")),
-    "gaussian": reading_of_gaussian(RULE.capacity(RULE.budget), RULE),
+    "gaussian": reading_of_gaussian(RULE.capacity(RULE.budget), [RULE.budget.delta]),
     "nothing": reading_of_losses([]),
     "everything": reading_of_losses([PureLoss(epsilon=Fraction(10**999))]),
 }
