@@ -196,8 +196,7 @@ class GaussianRule(Fact):
             return ""
         mu = root_below(mu_squared)
         epsilon = Fraction(gaussian_epsilon(mu, budget.delta))
-        pairs = zip(left.coordinates, last.coordinates, strict=True)
-        times = min((math.floor(rest / cost) for rest, cost in pairs if cost), default=0)
+        times = last.times_within(left)
         more = f", or {times} more like the last release" if times else ""
         return (
             f"Ask for one Gaussian of at most mu {show_down(mu)}, which is epsilon "

@@ -61,6 +61,10 @@ class _Amounts(Fact):
         """Whether every coordinate is at most the other's."""
         return all(one <= most for one, most in self._beside(other))
 
+    def times_within(self, other: _Amounts) -> int:
+        """How often this fits in the other; it must not be nothing."""
+        return min(most // one for one, most in self._beside(other) if one)
+
     def _beside(self, other: _Amounts) -> list[tuple[Fraction, Fraction]]:
         if type(other) is not type(self):
             raise InvalidAmount(

@@ -22,8 +22,9 @@ from pathlib import Path
 from statistics import NormalDist
 
 AMOUNT = re.compile(r"[0-9]{1,999}(\.[0-9]{1,30})?(e-?[0-9]{1,3})?|[0-9]{1,999}/[1-9][0-9]{0,999}")
-#: A budget: delta, and epsilon or (rule gaussian) mu squared. A pool: granted, then spent.
-NOTHING = [Fraction(0), Fraction(0)]
+#: A budget: delta, epsilon, 0; or (rule gaussian) delta aside, mu squared, leak. A pool: granted,
+#: then spent.
+NOTHING = [Fraction(0)] * 3
 CLOSE = 1e-8  # floats here and sixty digits there agree to this part
 TINY = 1e-299  # the package rounds up to 300 decimal places, where floats reach zero
 GRID = 10**300 * math.factorial(100)  # a little wider than the package's, and as bounded
@@ -53,10 +54,11 @@ def read(text):
 
 
 def amounts(it, first="epsilon"):
-    """The delta and the other amount of a budget that has these two alone, as exact texts."""
-    require(sorted(it) == ["delta", first], f"a budget has other fields than delta and {first}")
+    """The amounts of a budget that has these alone, as exact texts."""
+    names = ["delta", first] + ["leak"] * (first == "mu_squared")
+    require(sorted(it) == sorted(names), f"a budget has other fields than {', '.join(names)}")
     require(all(map(AMOUNT.fullmatch, it.values())), "an amount is not a decimal or a fraction")
-    return [Fraction(it["delta"]), Fraction(it[first])]
+    return [Fraction(it[name]) for name in names] + NOTHING[len(names) :]
 
 
 def lifted(epsilon):
@@ -72,16 +74,17 @@ def number(text):
     return float(Fraction(text))
 
 
-def gaussian_cost(stages, odds):
-    """What losses cost under the rule gaussian: the delta aside, and mu squared. In floats."""
-    delta = mu_squared = 0.0
+def gaussian_cost(stages):
+    """What losses cost under the rule gaussian, in floats."""
+    delta = mu_squared = leak = 0.0
     for loss in (loss for stage in stages for loss in stage["losses"]):
         count = loss["count"]
         require(type(count) is int and count > 0, "a loss is not there a whole number of times")
         mu = number(loss["mu"]) if loss["kind"] == "gaussian" else lifted(number(loss["epsilon"]))
         mu_squared += count * mu**2
-        delta += count * (number(loss.get("delta", "0")) + number(loss.get("leak", "0")) * odds)
-    return [delta, mu_squared]
+        delta += count * number(loss.get("delta", "0"))
+        leak += count * number(loss.get("leak", "0"))
+    return [delta, mu_squared, leak]
 
 
 def near(stated, found):
@@ -105,31 +108,31 @@ class Book:
 
     def left(self, pool):
         """What was granted to a pool less what was spent from it."""
-        return list(map(sub, self.pools[pool][:2], self.pools[pool][2:]))
+        return list(map(sub, self.pools[pool][:3], self.pools[pool][3:]))
 
-    def whole(self, entry, delta, epsilon):
+    def whole(self, entry, money):
         """What the grant holds with this budget: under the rule gaussian, what it says it does."""
         if self.first == "epsilon":
-            return [delta, epsilon]
+            return money
+        delta, epsilon, _ = money
         parts = [
             amounts(read(entry["balance"])[n]["granted"], self.first)
             for n in ("free", "allocations")
         ]
-        aside, mu_squared = map(add, *parts)
+        aside, mu_squared, leak = map(add, *parts)
         first = amounts(self.terms["budget"])
-        most = Fraction(self.terms.get("set_aside", "0")) + first[0] / 2**20  # for rounding
-        require(
-            0 <= most - aside <= most / 10**18 + Fraction(TINY),
-            "another amount is aside than was set aside",
-        )
+        kept = float(first[0] / 2**20) / (1 + math.exp(first[1]))
+        said = Fraction(self.terms.get("set_aside", "0"))
+        require(aside == said, "another amount is aside than was set aside")
+        require(near([leak], [kept]), "another leak is kept for rounding than a 2^-20 part")
         require(mu_squared > 0, "the grant holds no mu")
-        weighed = float(aside) * (1 + math.exp(epsilon)) / (1 + math.exp(min(first[1], epsilon)))
+        weighed = float(aside) + float(leak) * (1 + math.exp(epsilon))
         mu = math.sqrt(mu_squared)
         head = below(mu / 2 - epsilon / mu)
         found = head - math.exp(epsilon) * below(-mu / 2 - epsilon / mu) + weighed
         off = CLOSE * delta + 1e-12 * head  # the difference of the two loses some digits
         require(abs(found - delta) <= off, "the grant holds another mu")
-        return [aside, mu_squared]
+        return [aside, mu_squared, leak]
 
     def change(self, pool, granted, spent):
         """Add to what was granted to a pool and spent from it."""
@@ -153,12 +156,12 @@ class Book:
             require(self.terms is None, "the data set was granted before")
             self.terms, self.table = body, body["table"]
             self.first = "mu_squared" if body.get("rule") == "gaussian" else "epsilon"
-            self.change(FREE, self.whole(entry, *money), NOTHING)
+            self.change(FREE, self.whole(entry, money), NOTHING)
         elif kind in ("allocation", "raise"):  # it states the new whole
             require(pool != "" and (kind == "raise" or pool not in self.pools), "the name is taken")
-            others = NOTHING if pool else self.pools[ALL][:2]
-            money = money if pool else self.whole(entry, *money)
-            more = list(map(sub, money, map(add, others, self.pools.get(pool, NOTHING)[:2])))
+            others = NOTHING if pool else self.pools[ALL][:3]
+            money = money if pool else self.whole(entry, money)
+            more = list(map(sub, money, map(add, others, self.pools.get(pool, NOTHING)[:3])))
             require(all(map(le, NOTHING, more)) and any(more), "a raise must be to more")
             if pool is not FREE:  # an allocation grows out of the free pool
                 require(all(map(le, more, self.left(FREE))), "the free pool does not hold that")
@@ -213,10 +216,9 @@ class Book:
             return money, True
         pool = entry["allocation"]
         said = read(entry["balance"])["free" if pool is FREE else "allocation"]["spent"]
-        stated = list(map(sub, amounts(said, self.first), self.pools[pool][2:]))
-        odds = 1 + math.exp(amounts(self.terms["budget"])[1])
+        stated = list(map(sub, amounts(said, self.first), self.pools[pool][3:]))
         require(stages and all(x["losses"] for x in stages), "the stages state no losses")
-        return stated, near(stated, gaussian_cost(stages, odds))
+        return stated, near(stated, gaussian_cost(stages))
 
     def compare(self, entry):
         """The balance is what the entries leave. Only entries of format 1, the first, lack it."""

@@ -37,6 +37,7 @@ from dppca_odp.frame import Frame
 from dppca_odp.plan import Plan, make_plan, then_plan
 from dppca_odp.plots.budget import plot_budget
 from dppca_odp.plots.pictures import pictures, save_pictures
+from dppca_odp.plots.privacy import plot_privacy
 from dppca_odp.plots.scores import plot_points, plot_scores
 from dppca_odp.plots.scree import plot_scree
 from dppca_odp.primitives.columns import (
@@ -200,6 +201,7 @@ __all__ = [
     "pictures",
     "plot_budget",
     "plot_points",
+    "plot_privacy",
     "plot_scores",
     "plot_scree",
     "proportions_of_variance",

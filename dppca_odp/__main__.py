@@ -19,7 +19,9 @@ from accountant import (
     Accountant,
     AccountantError,
     BudgetExceeded,
+    GaussianRule,
     NoGrant,
+    SumRule,
     TableMismatch,
 )
 from accountant.scripts import INTERRUPTED, leave, run_script
@@ -41,6 +43,9 @@ console = Console()
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="The plan to price or run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Allocation = Annotated[
+    str | None, typer.Option(help="The part of the grant that pays; the free pool if left out.")
+]
 
 
 @app.command()
@@ -48,15 +53,32 @@ def preview(
     plan: PlanFile,
     rows: Annotated[int, typer.Option(help="Number of rows of the table.")],
     columns: Annotated[int, typer.Option(help="Number of measured columns.")],
+    ledger: Annotated[str | None, typer.Option(help="The ledger that would pay.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The granted data set in it.")
+    ] = None,
+    allocation: Allocation = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a plan costs, stage by stage; no data is read and nothing is charged."""
     with exit_status():
-        shown = Plan.read(plan).preview(rows, columns)
+        planned, accountant = Plan.read(plan), None
+        if ledger is not None and dataset is not None:
+            accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
+            planned = planned.at(accountant)
+        shown = planned.preview(rows, columns)
         if as_json:
             typer.echo(shown.model_dump_json(indent=2))
-        else:
-            console.print(shown)
+            return
+        console.print(shown)
+        if accountant:
+            rule, left = accountant.rule, accountant.remaining()
+            cost = shown.budget if isinstance(rule, SumRule) else rule.cost(shown.charged)
+            times = cost.times_within(left)
+            console.print(
+                f"{_pool(allocation)} has {left.show_down()} left: enough for this plan {times} "
+                f"time{'' if times == 1 else 's'}."
+            )
 
 
 @app.command()
@@ -71,9 +93,7 @@ def run(
     key: Annotated[
         str | None, typer.Option(help="Release key; the plan's hash if left out.")
     ] = None,
-    allocation: Annotated[
-        str | None, typer.Option(help="The part of the grant that pays; the free pool if left out.")
-    ] = None,
+    allocation: Allocation = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Pay again, for new noise.")] = False,
     purpose: Annotated[str, typer.Option(help="Why, for the ledger.")] = "",
     as_json: AsJson = False,
@@ -91,15 +111,21 @@ def run(
             typer.echo(release.model_dump_json(indent=2))
             return
         cost = "nothing: it was already paid for" if release.from_ledger else str(release.budget)
+        if isinstance(accountant.rule, GaussianRule) and not release.from_ledger:
+            cost += f", counted as {accountant.rule.cost(release.stages).show_up()}"
         console.print(release)
-        pool = f"Allocation {allocation}" if allocation else "The free pool"
-        console.print(f"Cost {cost}. {pool} has {accountant.remaining().show_down()} left.")
+        left = accountant.remaining().show_down()
+        console.print(f"Cost {cost}. {_pool(allocation)} has {left} left.")
         console.print(f"Release key {release.release_key}.")
         if "#" in release.release_key and not fresh and not release.from_ledger:
             console.print(
                 "An earlier charge under this key left no release, and stays: see the report."
             )
         console.print(f"Written to {out}: {', '.join(path.name for path in written)}")
+
+
+def _pool(allocation: str | None) -> str:
+    return f"Allocation {allocation}" if allocation else "The free pool"
 
 
 @app.command()

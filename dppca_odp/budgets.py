@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_DOWN, Context, localcontext
+from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
 from accountant import Accountant, GaussianBudget
-from accountant.amounts import Amount, float_below, root_below, show_delta_up, show_down
+from accountant.amounts import Amount, root_below, show_delta_up, show_down
 from accountant.facts import Fact
 from accountant.gaussian import gaussian_epsilon
 from accountant.specs import Budget
@@ -63,8 +63,8 @@ class ShareBudget(Fact):
 
 def _short(amount: Fraction) -> Fraction:
     """Twelve significant digits, rounded down."""
-    with localcontext(Context(prec=12, rounding=ROUND_DOWN)) as short:
-        return Fraction(short.create_decimal_from_float(float_below(amount)))
+    short = Context(prec=12, rounding=ROUND_DOWN)
+    return Fraction(short.divide(Decimal(amount.numerator), Decimal(amount.denominator)))
 
 
 def _form(given: Any) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.rule import Rule
 
-from accountant import Accountant, Budget, BudgetExceeded, PrivacyUnit
+from accountant import Accountant, Budget, BudgetExceeded, PrivacyUnit, reading_of_losses
 from dppca_odp.columns import Column, Label
 from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.clipped import Clipped
@@ -25,6 +25,7 @@ from dppca_odp.errors import InvalidPlan
 from dppca_odp.plan import Plan
 from dppca_odp.plots.budget import plot_budget
 from dppca_odp.plots.pictures import save_pictures
+from dppca_odp.plots.privacy import plot_privacy
 from dppca_odp.primitives.quantiles import SearchGrid
 from dppca_odp.scores.frames import PrivateFrame
 from dppca_odp.scores.scores import Scores
@@ -134,8 +135,12 @@ def run_demo(out: Path, console: Console) -> None:
     console.print(Rule("6. The ledger"))
     console.print(accountant.statement().render(console.width), markup=False, highlight=False)
     plot_budget(accountant.statement()).savefig(out / "budget.png")
+    losses = [loss for stage in release.stages for loss in stage.losses]
+    delta = release.budget.delta
+    told = plot_privacy(reading_of_losses(losses, [delta]), "What the release can tell", delta)
+    told.savefig(out / "privacy.png")
     console.print(
-        f"In {out}: the table, release.json, its pictures, budget.png and the ledger. "
+        f"In {out}: the table, release.json, its pictures, budget.png, privacy.png and the ledger. "
         f"Check it: accountant verify {ledger}"
     )
 

@@ -20,7 +20,7 @@ from opendp.mod import Domain, Measurement, Metric
 from pydantic import BeforeValidator, Field, model_validator
 
 from accountant import Accountant, Charge
-from accountant.amounts import float_below, show_delta_down
+from accountant.amounts import float_below, in_short, show_delta_down
 from accountant.charges import Composition
 from accountant.composition import require_spendable
 from accountant.entries import canonical_json
@@ -174,8 +174,8 @@ class Plan(Fact):
             InvalidPlan: as ``stages``.
         """
         if isinstance(self.budget, MuBudget):
-            stages = [line.stage for line in self.stages(rows)]
-            return self._rule.cost(stages)
+            cost = self._rule.cost(line.stage for line in self.stages(rows))
+            return Budget.of(in_short(cost.epsilon, up=True), self.whole.delta)
         return self.whole
 
     @property

@@ -38,7 +38,7 @@ class Costs(Fact):
             committed = None
         try:
             gaussian = GaussianRule(budget=budget, set_aside=Fraction(0)).cost(stages)
-        except OverflowError:  # an epsilon above 700
+        except InvalidAmount:  # an epsilon that no mu covers
             gaussian = None
         return cls(sum=SumRule().cost(stages), committed=committed, gaussian=gaussian)
 
@@ -72,6 +72,11 @@ class Preview(Fact):
     """Of these stages."""
     noise_scales: NoiseScales
     """In their order."""
+
+    @property
+    def charged(self) -> tuple[Stage, ...]:
+        """The stages as the ledger would hold them."""
+        return tuple(line.stage for line in self.stages)
 
     def __rich__(self) -> RenderableType:
         shape = f"{self.rows} rows by {self.columns} columns; protects {self.unit}."

@@ -51,9 +51,10 @@ RULES = {
     "gaussian": (
         "Mu says how hard two candidates are to tell apart: as hard as two normal laws of standard "
         "deviation 1 whose means are mu apart. "
-        "Charges add up as squares of mu: 0.6 spent of 1 leaves 0.8. What no mu covers, the "
-        "rounding of Gaussian noise included, is paid from the delta set aside when the budget was "
-        "granted. The guarantee is that of the whole grant; what was spent is bookkeeping."
+        "Charges add up as squares of mu: 0.6 spent of 1 leaves 0.8. What no mu covers is paid "
+        "from the delta set aside when the budget was granted; the rounding of noise from a small "
+        "part that is kept for it. The guarantee is that of the whole grant; what was spent is "
+        "bookkeeping."
     ),
 }
 

@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -14,12 +15,14 @@ from accountant import (
     Budget,
     BudgetExceeded,
     Charge,
+    CommittedRule,
+    GaussianRule,
     KeyConflict,
     PrivacyUnit,
+    SumRule,
     TableMismatch,
     UnitMismatch,
 )
-from accountant.amounts import to_text
 from accountant.gaussian import gaussian_epsilon
 from dppca_odp.errors import InvalidPlan, UnusableTable
 from dppca_odp.plan import Plan, make_plan, then_plan
@@ -259,8 +262,8 @@ class TestBadInput:
             ({"epsilon": "1", "delta": "2"}, "delta must be below 1; got 2"),
             ({"epsilon": "1", "delta": "-1e-6"}, "delta must not be negative; got '-1e-6'"),
             ({"epsilon": "1", "delta": 1e-6}, 'got the float 1e-06. Write it as "1e-06"'),
-            ({"epsilon": "1"}, "budget.delta\n  Field required"),
-            ({"epsilon": "1", "delta": "1e-6", "rho": 1}, "budget.rho\n  Extra inputs are not"),
+            ({"epsilon": "1"}, "delta\n  Field required"),
+            ({"epsilon": "1", "delta": "1e-6", "rho": 1}, "rho\n  Extra inputs are not"),
         ],
         ids=str,
     )
@@ -695,30 +698,42 @@ class TestWeightsOfStages:
 
 
 class TestBudgetAsMu:
-    def plan(self, mu, delta="1e-6"):
-        return plan(budget={"mu": mu, "delta": delta}, releases=[directions()])
+    def plan(self, mu, delta="1e-6", **more):
+        return plan(**{"budget": {"mu": mu, "delta": delta}, "releases": [directions()], **more})
 
     @pytest.mark.parametrize("delta", ["1e-6", "1e-9"])
     @pytest.mark.parametrize("mu", ["0.05", "1/3", 1, "2.5"])
-    def test_it_is_the_pair_of_that_mu_rounded_down(self, mu, delta):
+    def test_one_gaussian_release_is_the_pair_of_that_mu(self, mu, delta):
         asked = self.plan(mu, delta)
         exact = Fraction(gaussian_epsilon(Fraction(mu), Fraction(delta)))
-        assert exact * (1 - Fraction(1, 10**11)) < asked.budget.epsilon <= exact
-        assert Fraction(delta) == asked.budget.delta
-        assert len(to_text(asked.budget.epsilon).lstrip("0.").replace(".", "")) <= 12
-        assert "mu" not in json.loads(asked.model_dump_json())["budget"]
-        assert asked == Plan.model_validate_json(asked.model_dump_json())
-
-    @pytest.mark.parametrize("mu", ["0.05", "1/3", 1, "2.5"])
-    def test_one_gaussian_release_costs_at_most_mu(self, mu):
-        (line,) = self.plan(mu).stages(60)
+        assert exact * (1 - Fraction(1, 10**5)) < asked.price(60).epsilon <= exact
+        assert Fraction(delta) == asked.price(60).delta
+        (line,) = asked.stages(60)
         (loss,) = line.stage.losses
-        assert Fraction(mu) * (1 - Fraction(1, 10**9)) < loss.mu <= Fraction(mu)
+        assert Fraction(mu) * (1 - Fraction(1, 10**6)) < loss.mu <= Fraction(mu)
+
+    def test_it_is_kept_as_it_was_given(self):
+        asked = self.plan("0.050")
+        assert {"mu": "0.05", "delta": "1e-6"} == json.loads(asked.model_dump_json())["budget"]
+        assert asked == Plan.model_validate_json(asked.model_dump_json())
+        assert asked.hash != self.plan("0.06").hash
+
+    @pytest.mark.parametrize("composition", ["sum", "committed"])
+    def test_all_stages_together_cost_that_mu(self, composition):
+        asked = plan(budget={"mu": "0.3", "delta": "1e-6"}, composition=composition)
+        stages = [line.stage for line in asked.stages(60)]
+        cost = GaussianRule(budget=asked.whole, set_aside=0).cost(stages)
+        assert Fraction("0.09") * (1 - Fraction(1, 10**6)) <= cost.mu_squared <= Fraction("0.09")
+        rule = SumRule() if composition == "sum" else CommittedRule(delta=Fraction("1e-6"))
+        assert rule.cost(stages).fits_within(asked.price(60))
+        map_epsilon, map_delta = asked.make(60).map(1)
+        assert Fraction(map_epsilon) <= asked.price(60).epsilon
+        assert Fraction(map_delta) <= asked.price(60).delta
 
     def test_the_schema_says_so(self):
         schema = Plan.model_json_schema()
-        told = [option["$ref"] for option in schema["properties"]["budget"]["anyOf"]]
-        assert ["#/$defs/Budget", "#/$defs/MuBudget"] == told
+        told = [option["$ref"] for option in schema["properties"]["budget"]["oneOf"]]
+        assert ["#/$defs/Budget", "#/$defs/MuBudget", "#/$defs/ShareBudget"] == told
 
     @pytest.mark.parametrize(
         ("budget", "expected"),
@@ -735,6 +750,53 @@ class TestBudgetAsMu:
     def test_what_is_no_mu_is_refused(self, budget, expected):
         with pytest.raises(ValidationError, match=expected):
             plan(budget=budget)
+
+
+class TestBudgetAsShare:
+    SHARE: ClassVar = {"budget": {"share": "1/10"}, "releases": [directions()]}
+
+    def keeper(self, path, rule):
+        return Accountant.grant(
+            path / "ledger.db",
+            data_set="shared",
+            budget=Budget.of(4, "1e-5"),
+            unit=UNIT,
+            rule=rule,
+        )
+
+    @pytest.mark.parametrize("rule", ["sum", "gaussian"])
+    def test_each_run_takes_its_share_of_what_remains_and_a_second_one_nothing(
+        self, tmp_path, rule
+    ):
+        keeper, asked = self.keeper(tmp_path, rule), plan(**self.SHARE)
+        table = np.random.default_rng(1).normal(size=(60, 3))
+        for number in (1, 2):
+            left = keeper.remaining()
+            release = asked.run(table, keeper, fresh=number == 2)
+            taken = left - keeper.remaining()
+            for part, whole in zip(taken.coordinates[:1], left.coordinates, strict=False):
+                assert whole / 10 * (1 - Fraction(1, 10**5)) < part <= whole / 10
+            assert release.plan_hash == asked.hash
+        again = asked.run(table, keeper)
+        assert again.from_ledger
+        assert left - taken == keeper.remaining()
+
+    def test_without_a_ledger_there_is_nothing_to_share(self):
+        for act in (lambda p: p.preview(60), lambda p: p.make(60), lambda p: p.price(60)):
+            with pytest.raises(InvalidPlan, match="budget must be in amounts where no ledger is"):
+                act(plan(**self.SHARE))
+
+    def test_a_share_of_nothing_is_refused(self, tmp_path):
+        keeper = self.keeper(tmp_path, "sum")
+        table = np.random.default_rng(1).normal(size=(60, 3))
+        plan(budget={"share": 1}, releases=[directions()]).run(table, keeper)
+        with pytest.raises(InvalidPlan, match=r"^share must be of something that remains; got eps"):
+            plan(**self.SHARE).run(table, keeper)
+
+    @pytest.mark.parametrize("share", [0, "1.5", "-1/10"])
+    def test_a_share_is_a_part(self, share):
+        with pytest.raises(ValidationError):
+            plan(budget={"share": share})
 
 
 class TestCommitted:
