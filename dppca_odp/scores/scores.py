@@ -219,8 +219,7 @@ class Scores(PlannedRelease):
 
         histogram_on(SOMEWHERE)  # what it cannot do anywhere is refused before the first question
         if isinstance(self.frame, Frame):
-            given = FoundFrame(self.frame, ())
-            find: Program[FoundFrame] = lambda ask: given  # noqa: E731
+            find = _given(self.frame)
         else:
             find = self.frame.program(input_domain, input_metric, share=shares["frame"], d_in=d_in)
 
@@ -351,6 +350,11 @@ def make_score_picture(
         stages=[line.stage for line in lines],
         run=method.picture(input_domain, input_metric, share=share, labels=labels, d_in=d_in),
     )
+
+
+def _given(frame: Frame) -> Program[FoundFrame]:
+    """A public frame: there is nothing to ask."""
+    return lambda ask: FoundFrame(frame, ())
 
 
 then_score_picture: Any = to_then(make_score_picture)

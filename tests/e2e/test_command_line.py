@@ -165,6 +165,25 @@ def test_preview_prices_a_plan_without_data(place: Path) -> None:
     assert names == ["directions: matrix", "pmwm: quantile", "pmwm: mean"]
 
 
+def test_a_committed_plan_is_priced_run_and_verified(place: Path, plan: dict) -> None:
+    plan["composition"] = "committed"
+    plan["budget"] = {"mu": "0.2", "delta": "1e-7"}
+    plan["releases"][1]["method"]["weights"] = {"mean": "3"}
+    write_plan(place, plan)
+    priced = script("dppca_odp", place, "preview", "plan.json", "--rows", "400", "--columns", "3")
+    assert "committed together" in priced.stdout
+    assert {"sum", "committed", "gaussian"} <= {
+        row[:9].strip() for row in priced.stdout.split("\n ")
+    }
+    result = run(place)
+    assert result.returncode == 0, result.stderr
+    release = Release.read(place / "out" / "release.json")
+    assert release.composition == "committed"
+    assert sum(stage.budget.epsilon for stage in release.stages) > release.budget.epsilon
+    assert spent(place) == str(release.budget)
+    assert verify(Ledger(place / "ledger.db").entries()) == []
+
+
 def test_schema_describes_a_plan(place: Path) -> None:
     schema = json.loads(script("dppca_odp", place, "schema").stdout)
     assert set(schema["required"]) == {"budget", "unit", "columns", "releases"}
