@@ -13,7 +13,7 @@ import sys
 
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"numpy", "scipy", "opendp", "mpmath", "polars", "matplotlib",
+        if name.split(".")[0] in {"numpy", "scipy", "opendp", "polars", "matplotlib",
                                   "dp_accounting", "riskcal"}:
             raise ModuleNotFoundError(f"{name} is blocked", name=name)
 
@@ -75,7 +75,7 @@ def test_importing_it_loads_no_numerical_library() -> None:
     )
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert "accountant" in loaded
-    assert loaded.isdisjoint({"numpy", "scipy", "opendp", "mpmath", "dppca_odp"})
+    assert loaded.isdisjoint({"numpy", "scipy", "opendp", "dppca_odp"})
 
 
 def test_the_imported_package_is_ours() -> None:
