@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
@@ -142,10 +144,7 @@ class Model:
         return minus(self.granted[pool], self.spent[pool])
 
     def whole(self) -> Amounts:
-        total = NOTHING
-        for granted in self.granted.values():
-            total = plus(total, granted)
-        return total
+        return reduce(plus, self.granted.values(), NOTHING)
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -165,6 +164,13 @@ class LedgerMachine(RuleBasedStateMachine):
             reason=reason,
             **self.counting.terms(),
         )
+
+    @initialize(begun=st.booleans())
+    def begin(self, begun: bool) -> None:
+        """Half of the runs begin with an allocation in use, which chance alone seldom makes."""
+        if begun:
+            self.allocate("ana", "0.5", "9e-6", None)
+            self.charge("ana", "one", "p", "0.1", "1e-6", fresh=False, rows=10)
 
     def draws_on(self, pool: str | None) -> Accountant:
         return Accountant(self.keeper.ledger, data_set="d", allocation=pool)
@@ -363,6 +369,7 @@ class LedgerMachine(RuleBasedStateMachine):
             pool = self.draws_on(name).pool()
             assert pool == Pool(granted=stated[name].granted, spent=stated[name].spent)
         assert amounts(statement.granted) == model.whole()
+        assert amounts(statement.spent) == reduce(plus, model.spent.values(), NOTHING)
         assert statement.budget == model.promise
         assert statement.granted == statement.spent + statement.remaining
         states = [one.state for attempts in model.attempts.values() for one in attempts]
