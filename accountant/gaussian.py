@@ -43,6 +43,16 @@ def gaussian_mu(epsilon: Number, delta: Number, leak: Number = 0) -> float:
     return _gaussian_mu(_exact_epsilon(epsilon), _exact_delta(delta), _exact(leak, "leak"))
 
 
+def exponential_above(epsilon: Fraction) -> Fraction:
+    """e^epsilon, rounded up; the same digits on every machine, as floats are not."""
+    with _LOCK:
+        mp = _shared_context()
+        mp.dps = 60
+        value = mp.exp(_real(mp, epsilon)) * (1 + mp.mpf(10) ** -50)
+        mantissa, exponent = value.man_exp
+        return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+
 def gaussian_epsilon(mu: Number, delta: Number, leak: Number = 0) -> float:
     """The smallest float epsilon at which mu-GDP, up to `leak`, has this delta; inf if none."""
     return _gaussian_epsilon(_exact_mu(mu), _exact_delta(delta), _exact(leak, "leak"))

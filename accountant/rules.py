@@ -23,7 +23,6 @@ from pydantic import Field, field_validator
 
 from accountant.amounts import (
     Amount,
-    float_above,
     in_short,
     root_below,
     show_delta_down,
@@ -33,7 +32,7 @@ from accountant.amounts import (
 )
 from accountant.errors import InvalidAmount
 from accountant.facts import Fact
-from accountant.gaussian import gaussian_epsilon, gaussian_mu, lifted_mu
+from accountant.gaussian import exponential_above, gaussian_epsilon, gaussian_mu, lifted_mu
 from accountant.laws import composed_epsilon
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss, check_delta
 from accountant.specs import AnyBudget, Budget, GaussianBudget, Stage
@@ -42,7 +41,6 @@ NOTHING = Budget.of(0, 0)
 
 _FOR_ROUNDING = Fraction(1, 2**20)  # of a grant's delta: for Gaussian noise that is integers
 _LARGEST_EPSILON = 100  # of a Gaussian grant
-_EXP_ERROR = 1 + Fraction(1, 2**50)  # more than a float exponential is off
 
 
 class SumRule(Fact):
@@ -114,7 +112,7 @@ class GaussianRule(Fact):
     @property
     def leak(self) -> Fraction:
         """The total variation that is kept for rounding: it weighs a 2^-20 part of delta."""
-        weight = 1 + Fraction(math.exp(float_above(self.budget.epsilon))) * _EXP_ERROR
+        weight = 1 + exponential_above(min(self.budget.epsilon, Fraction(_LARGEST_EPSILON)))
         return in_short(self.budget.delta * _FOR_ROUNDING / weight, up=False)
 
     def cost(self, stages: Iterable[Stage]) -> GaussianBudget:
@@ -185,12 +183,12 @@ class GaussianRule(Fact):
         """For who asked too much: what would fit; empty if nothing would."""
         lacking = GaussianBudget.of(*asked.beyond(left).coordinates)
         mu_squared = left.coordinates[0]
-        if lacking.delta:
+        if lacking.delta and not lacking.mu_squared:
             return (
                 "What is set aside does not cover that delta: use a release whose losses are pure "
                 "or Gaussian, or a smaller delta."
             )
-        if lacking.leak:
+        if lacking.leak and not lacking.mu_squared:
             return "What is kept for the rounding of noise is used up: ask the privacy officer."
         if not mu_squared:
             return ""

@@ -78,11 +78,12 @@ def test_a_grant_is_recorded_with_its_rule_and_holds_a_mu(keeper: Accountant) ->
     assert keeper.budget == Budget.of("1", "1e-5")
     held = keeper.granted
     assert isinstance(held, GaussianBudget)
-    mu = Fraction(gaussian_mu(1, Fraction("1e-5") - held.delta))
+    assert held.delta == MILLIONTH
+    mu = Fraction(gaussian_mu(1, Fraction("9e-6"), held.leak))
     assert 0 <= mu**2 - held.mu_squared < mu**2 / 10**18
-    reserve = held.delta - Fraction("1e-6")
-    assert 0 <= Fraction("1e-5") / 2**20 - reserve < Fraction("1e-24")
-    assert Fraction(gaussian_delta(held.mu_below, 1)) + held.delta <= Fraction("1e-5")
+    weighed = held.leak * Fraction(1 + math.e)
+    assert 0 <= Fraction("1e-5") / 2**20 - weighed < weighed / 10**12
+    assert Fraction(gaussian_delta(held.mu_below, 1)) + weighed + held.delta <= Fraction("1e-5")
 
 
 @pytest.mark.parametrize(
@@ -266,7 +267,7 @@ def test_each_coordinate_is_refused_on_its_own(keeper: Accountant) -> None:
         pay(keeper, "mu", gaussian("0.3"), told("0", "1e-7"))
     with pytest.raises(BudgetExceeded, match=r"Ask for one Gaussian") as both:
         pay(keeper, "both", gaussian("0.3"), told("0", "6e-7"))
-    assert all(both.value.shortfall.coordinates)
+    assert all(both.value.shortfall.coordinates[:2])
     pay(keeper, "fits", gaussian("0.2"), told("0", "4e-7"))
     pure = Fraction(lifted_mu(Fraction("0.01"))) ** 2
     spent = keeper.spent().coordinates
@@ -275,16 +276,15 @@ def test_each_coordinate_is_refused_on_its_own(keeper: Accountant) -> None:
     assert kinds(keeper).count("refusal") == 3
 
 
-def test_rounding_draws_on_the_reserve(address: str) -> None:
-    """A leak weighs 1 + e^epsilon of the grant; the reserve is 2^-20 of its delta."""
+def test_rounding_draws_on_what_is_kept_for_it(address: str) -> None:
+    """A leak weighs 1 + e^epsilon, and a 2^-20 part of delta is kept for all of them."""
     keeper = granted(address)
-    reserve = MILLIONTH / 2**20
+    kept = MILLIONTH / 2**20 / Fraction(1 + math.e)
     pay(keeper, "k", gaussian("0.05", "1e-15"))
-    weighed = Fraction(1, 10**15) * (1 + Fraction(math.e))
-    assert 0 <= keeper.spent().delta - weighed < weighed / 10**14
-    most = math.floor((reserve - keeper.spent().delta) / keeper.spent().delta)
+    assert keeper.spent() == GaussianBudget.of("0.0025", 0, "1e-15")
+    most = math.floor(kept * 10**15) - 1
     pay(keeper, "all", gaussian("0.001", "1e-15", times=most))
-    with pytest.raises(BudgetExceeded, match="What is set aside does not cover that delta"):
+    with pytest.raises(BudgetExceeded, match="What is kept for the rounding of noise is used up"):
         pay(keeper, "leak", gaussian("0.001", "1e-15"))
     pay(keeper, "none", gaussian("0.001"))
 
@@ -406,14 +406,14 @@ def test_a_gaussian_grant_with_nothing_set_aside_leaves_that_out(address: str) -
     assert "set_aside" not in body
 
 
-def test_an_allocation_is_a_mu_and_its_share_of_the_reserve(keeper: Accountant) -> None:
+def test_an_allocation_is_a_mu_and_its_share_of_what_rounding_needs(keeper: Accountant) -> None:
     whole = keeper.granted
     half = Fraction(whole.coordinates[0] / 2)
     ana = keeper.allocate("ana", GaussianBudget.of(half, "4e-7"), purpose="thesis")
-    (mu_squared, delta) = ana.granted.coordinates
+    mu_squared, delta, leak = ana.granted.coordinates
     assert 0 <= mu_squared - half < Fraction(1, 10**18)
-    reserve = whole.delta - MILLIONTH
-    assert 0 <= Fraction("4e-7") + reserve / 2 - delta < Fraction(1, 10**24)
+    assert delta == Fraction("4e-7")
+    assert 0 <= whole.leak / 2 - leak < whole.leak / 10**15
     assert keeper.granted + ana.granted == whole == keeper.balance().total.granted
     for _ in range(2):
         keeper.allocate("ana", GaussianBudget.of(half, "4e-7"))
@@ -510,12 +510,12 @@ def test_a_refusal_says_what_is_left_in_words(keeper: Accountant) -> None:
     assert (refusal.kind, refusal.allocation) == ("refusal", "ana")
     body = refusal.document()
     assert (body["asked"], body["spent"]) == (
-        {"delta": "0", "mu_squared": "0.04"},
-        {"delta": "0", "mu_squared": "0.0025"},
+        {"delta": "0", "leak": "0", "mu_squared": "0.04"},
+        {"delta": "0", "leak": "0", "mu_squared": "0.0025"},
     )
     assert (body["remaining"]["mu_squared"], body["shortfall"]) == (
         "0.0119",
-        {"delta": "0", "mu_squared": "0.0281"},
+        {"delta": "0", "leak": "0", "mu_squared": "0.0281"},
     )
 
 

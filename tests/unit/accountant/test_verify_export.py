@@ -275,8 +275,9 @@ def test_every_grant_holds_its_mu_in_floats_too(epsilon: str, delta: str, set_as
         free = Pool(granted=rule.capacity(raised), spent=rule.cost(()))
         balance = Balance(free=free, allocations=nothing, allocation=None)
         entry = {"balance": canonical_json(balance.model_dump(mode="json"))}
-        found = book.whole(entry, raised.delta, raised.epsilon)
-        assert found == [free.granted.coordinates[1], free.granted.coordinates[0]]
+        found = book.whole(entry, [raised.delta, raised.epsilon, Fraction(0)])
+        mu_squared, delta, leak = free.granted.coordinates
+        assert found == [delta, mu_squared, leak]
 
 
 @pytest.mark.parametrize(
