@@ -161,8 +161,7 @@ class Accountant:
     def budget(self) -> Budget:
         """What the whole grant promises: epsilon and delta, as raised since."""
         with self.ledger.reading() as records:
-            book = self._book(records)
-            return book.budget or book.terms().budget
+            return self._book(records).promise
 
     @property
     def rule(self) -> SumRule | GaussianRule:
@@ -278,8 +277,7 @@ class Accountant:
         if isinstance(book.rule, GaussianRule):
             last = records.last_charge(self.data_set, self.allocation)
             before = cost if last is None else last.cost(book.rule)
-            budget = book.budget or book.terms().budget
-            advice = book.rule.advice(cost, pool.remaining, budget, before)
+            advice = book.rule.advice(cost, pool.remaining, book.promise, before)
         raise BudgetExceeded(cost, pool.granted, pool.spent, self.allocation, advice)
 
     def _book(self, records: Records, release_key: str | None = None) -> Book:

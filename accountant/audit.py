@@ -88,9 +88,8 @@ class Audit:
             ("all", right.allocations, stated.allocations),
             (entry.allocation, right.allocation or nothing, stated.allocation or nothing),
         ):
-            new = new or not ours.is_counted_as(theirs)
             now = ours.differs_by(theirs)
-            new = new or (any(now) and now != drift.get(name))
+            new = new or now is None or (any(now) and now != drift.get(name))
             drift[name] = now
         if new or (right.allocation is None) != (stated.allocation is None):
             yield "the balance is not what the entries before it and this one leave"

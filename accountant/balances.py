@@ -20,15 +20,14 @@ class Pool(Fact):
         """Granted less spent."""
         return self.granted - self.spent
 
-    def differs_by(self, other: Pool) -> tuple[Fraction, ...]:
-        """What the other pool says more, coordinate by coordinate."""
+    def differs_by(self, other: Pool) -> tuple[Fraction, ...] | None:
+        """What the other pool says more, coordinate by coordinate; None if by another rule."""
+        kind = type(self.granted)
+        if not all(type(budget) is kind for budget in (self.spent, other.granted, other.spent)):
+            return None
         ours = *self.granted.coordinates, *self.spent.coordinates
         theirs = *other.granted.coordinates, *other.spent.coordinates
         return tuple(their - our for our, their in zip(ours, theirs, strict=True))
-
-    def is_counted_as(self, other: Pool) -> bool:
-        """Whether both hold budgets of one rule."""
-        return type(self.granted) is type(other.granted) and type(self.spent) is type(other.spent)
 
     def __add__(self, other: Pool) -> Pool:
         return Pool(granted=self.granted + other.granted, spent=self.spent + other.spent)

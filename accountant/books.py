@@ -78,6 +78,11 @@ class Book:
             raise RuleError("a grant must come first")
         return self.grant
 
+    @property
+    def promise(self) -> Budget:
+        """The epsilon and delta of the whole grant, as raised since."""
+        return self.budget or self.terms().budget
+
     def pool(self, allocation: str | None) -> Pool:
         """What charges to this allocation draw on."""
         pool = self.pools.get(allocation)

@@ -23,7 +23,7 @@ def grant(transaction: Transaction, data_set: str, terms: Grant, reason: str | N
         _require_distinct(data_set, "data_set", transaction.data_sets())
         transaction.append(data_set, "grant", terms)
         return
-    standing, budget = book.terms(), book.budget
+    standing, budget = book.terms(), book.promise
     if terms.unit != standing.unit or not _same_table(terms.table, standing.table):
         raise GrantConflict(
             f"grant must keep its unit and its table; got {terms.unit} and "
@@ -37,7 +37,6 @@ def grant(transaction: Transaction, data_set: str, terms: Grant, reason: str | N
         )
     if terms.budget == budget or (reason is None and terms.budget == standing.budget):
         return
-    assert budget
     _require_raise("grant", data_set, terms.budget, budget, reason)
     _require_more(data_set, book, terms.budget)
     _raise_to(transaction, data_set, None, terms.budget, terms.actor, reason)
@@ -60,7 +59,8 @@ def allocate(
     check_title(allocation, "allocation")
     book = transaction.book(data_set, allocation=allocation)
     free, standing = book.pool(None), book.pools.get(allocation)
-    terms = terms.model_copy(update={"budget": book.rule.part(terms.budget)})
+    whole = book.balance(None).total.granted
+    terms = terms.model_copy(update={"budget": book.rule.part(terms.budget, whole)})
     require_spendable(terms.budget)
     if standing is None:
         _require_distinct(allocation, "allocation", transaction.allocations(data_set))
@@ -151,13 +151,13 @@ def _require_more(data_set: str, book: Book, budget: Budget) -> None:
     granted = book.balance(None).total.granted
     try:
         more = book.rule.capacity(budget)
-    except InvalidAmount:  # what is set aside would outweigh delta
+    except InvalidAmount:  # what is set aside, or kept for rounding, would outweigh delta
         more = book.rule.cost(())
     if more == granted or not granted.fits_within(more):
         raise GrantConflict(
             f"grant must hold more after a raise; got {more.show_down()}, where {data_set!r} has "
             f"{granted.show_down()}. Raise delta as well: a larger epsilon weighs more on what is "
-            "set aside."
+            "kept for rounding."
         )
 
 

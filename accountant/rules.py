@@ -56,7 +56,7 @@ class SumRule(Fact):
         """What a grant of this budget holds: the budget."""
         return budget
 
-    def part(self, budget: AnyBudget) -> Budget:
+    def part(self, budget: AnyBudget, _whole: AnyBudget) -> Budget:
         """The part of a grant that is asked for so.
 
         Raises:
@@ -160,8 +160,8 @@ class GaussianRule(Fact):
             )
         return GaussianBudget.of(in_short(Fraction(mu) ** 2, up=False), self.set_aside, self.leak)
 
-    def part(self, budget: AnyBudget) -> GaussianBudget:
-        """The part of the grant that is asked for so, with its share of what rounding needs.
+    def part(self, budget: AnyBudget, whole: AnyBudget) -> GaussianBudget:
+        """The part of the whole that is asked for so, with its share of what rounding needs.
 
         Raises:
             InvalidAmount: it is no mu.
@@ -171,8 +171,7 @@ class GaussianRule(Fact):
                 f"budget must be a mu under the rule gaussian; got {budget}. Give mu, and what of "
                 "the delta set aside."
             )
-        whole = self.capacity(self.budget).mu_squared
-        share = min(budget.mu_squared / whole, Fraction(1)) if whole else Fraction(0)
+        share = min(budget.mu_squared / whole.coordinates[0], Fraction(1))
         return GaussianBudget.of(
             in_short(budget.mu_squared, up=True),
             in_short(budget.delta, up=False),

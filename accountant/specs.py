@@ -150,8 +150,14 @@ class GaussianBudget(_Amounts):
         return root_below(self.mu_squared)
 
     def show_up(self) -> str:
-        """In words, rounded up: for what is asked or spent."""
-        return f"mu {show_up(self.mu_above)} and delta {show_delta_up(self.delta)} aside"
+        """In words, rounded up: for what is asked or spent. A leak only where it stands alone."""
+        leak = f" and leak {show_delta_up(self.leak)}" if self.is_leak_alone else ""
+        return f"mu {show_up(self.mu_above)} and delta {show_delta_up(self.delta)} aside{leak}"
+
+    @property
+    def is_leak_alone(self) -> bool:
+        """Whether neither of the amounts that people see says what this is."""
+        return bool(self.leak and not self.mu_squared and not self.delta)
 
     def show_down(self) -> str:
         """In words, rounded down: for what is granted or remains."""

@@ -186,11 +186,11 @@ class _Folder:
         terms, whole = book.terms(), book.balance(None).total
         return Statement(
             data_set=book.data_set,
-            guarantee=_guarantee(book.budget or terms.budget, terms.unit),
+            guarantee=_guarantee(book.promise, terms.unit),
             unit=terms.unit,
             table=book.table,
             grants=self._grants(None),
-            budget=book.budget or terms.budget,
+            budget=book.promise,
             rule=book.rule,
             granted=whole.granted,
             spent=whole.spent,
@@ -202,7 +202,7 @@ class _Folder:
                 if name is not None
             ),
             risk_of_spent=risk_of_budget(whole.spent),
-            reading_of_grant=_reading(whole.granted, book.budget or terms.budget),
+            reading_of_grant=_reading(whole.granted, book.promise),
             charges=tuple(self._charges(book)),
             refusals=tuple(_refusal(entry) for entry in self.of_kind["refusal"]),
             rejections=tuple(_rejection(entry) for entry in self.of_kind["rejection"]),

@@ -63,6 +63,8 @@ def preview(
     """Show what a plan costs, stage by stage; no data is read and nothing is charged."""
     with exit_status():
         planned, accountant = Plan.read(plan), None
+        if (ledger is None) != (dataset is None):
+            leave(NAME, 2, "ledger and dataset must be given together; got one. Give both or none.")
         if ledger is not None and dataset is not None:
             accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
             planned = planned.at(accountant)

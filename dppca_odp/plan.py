@@ -30,10 +30,10 @@ from accountant.rules import CommittedRule, GaussianRule, SumRule
 from accountant.specs import Budget, PrivacyUnit, Split, StageWeight
 from dppca_odp.budgets import MuBudget, PlanBudget, ShareBudget
 from dppca_odp.columns import Column, Label
-from dppca_odp.committed import largest_factor
 from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan, UnusableTable
+from dppca_odp.factors import LEAST, largest_factor
 from dppca_odp.planned import PlannedStage, Setting
 from dppca_odp.preview import Costs, NoiseScales, Preview
 from dppca_odp.primitives.stages import Ask, Program, make_committed_stages, make_in_stages
@@ -190,9 +190,9 @@ class Plan(Fact):
         Raises:
             InvalidPlan: as ``stages``.
         """
-        if isinstance(self.budget, MuBudget):
-            return _factor_of_mu(self, rows, self.budget.mu)
-        return Fraction(1) if self.composition == "sum" else _committed_factor(self, rows)
+        if self.composition == "sum" and not isinstance(self.budget, MuBudget):
+            return Fraction(1)
+        return _solved_factor(self, rows)
 
     @property
     def certified_delta(self) -> float:
@@ -416,30 +416,25 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
 
 
 @lru_cache(maxsize=64)
-def _committed_factor(plan: Plan, rows: int) -> Fraction:
-    rule = CommittedRule(delta=Fraction(plan.certified_delta))
+def _solved_factor(plan: Plan, rows: int) -> Fraction:
+    """The factor with which all stages together cost the plan's mu, or its epsilon."""
+    rule: CommittedRule | GaussianRule = CommittedRule(delta=Fraction(plan.certified_delta))
+    most, least = plan.whole.epsilon, LEAST
+    if isinstance(plan.budget, MuBudget):
+        rule = GaussianRule(budget=plan.whole, set_aside=Fraction(0))
+        most, least = plan.budget.mu**2, Fraction(0)
 
     def cost(factor: Fraction) -> Fraction:
-        return rule.cost(line.stage for line in plan.stages_at(rows, factor)).epsilon
+        return rule.cost(line.stage for line in plan.stages_at(rows, factor)).coordinates[0]
 
     try:
-        return largest_factor(cost, plan.whole.epsilon)
+        return largest_factor(cost, most, least)
     except InvalidAmount:
         raise InvalidPlan(
             f"a committed plan must keep delta {show_delta_down(plan.whole.delta)} at some "
             "epsilon; got stages that tell as much at any. Give a Gaussian stage some of it, or "
             "use the composition sum."
         ) from None
-
-
-def _factor_of_mu(plan: Plan, rows: int, mu: Fraction) -> Fraction:
-    """The factor with which all stages together cost this mu."""
-    rule = GaussianRule(budget=plan.whole, set_aside=Fraction(0))
-
-    def cost(factor: Fraction) -> Fraction:
-        return rule.cost(line.stage for line in plan.stages_at(rows, factor)).mu_squared
-
-    return largest_factor(cost, mu**2, least=Fraction(0))
 
 
 def _check_rows(rows: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accountant import Statement
+from accountant.reports.words import COUNTED
 from accountant.specs import AnyBudget
 from dppca_odp.plots.style import GREY, PALETTE, colour, new_figure, open_sides, plain
 from dppca_odp.values import Floats
@@ -20,9 +21,7 @@ LEAST_PERCENT = 1e-9
 
 def plot_budget(statement: Statement) -> Picture:
     """One bar for each amount that the grant's rule counts, with a segment for each stage."""
-    names = ["epsilon", "delta"]
-    if statement.rule.kind == "gaussian":
-        names = ["mu squared", "delta aside"]
+    names = COUNTED[statement.rule.kind]
     spent = f"spent {statement.spent.show_up()} of {statement.granted.show_down()}"
     figure = new_figure(8, 3.4, f"Budget of {statement.data_set}", f"{spent}; {statement.unit}")
     axes = figure.subplots()
@@ -50,16 +49,24 @@ def plot_budget(statement: Statement) -> Picture:
 
 
 def percents(part: AnyBudget, whole: AnyBudget) -> Floats:
-    """A part of a budget in percent of both amounts of the whole."""
-    pairs = zip(part.coordinates, whole.coordinates, strict=True)
+    """A part of a budget in percent of the two amounts that people see."""
+    pairs = zip(part.coordinates[:2], whole.coordinates[:2], strict=True)
     return np.array([float(100 * amount / of) if of else 0.0 for amount, of in pairs])
 
 
 def percents_by_stage(statement: Statement) -> dict[str, Floats]:
-    """What each stage took of the grant, in percent of both amounts that its rule counts."""
+    """What each stage took of the grant: its part of what its charge paid.
+
+    The stages of a committed plan come to more when they are added than its charge paid.
+    """
     taken: dict[str, Floats] = {}
-    for release in statement.charges:
-        for stage in release.stages:
-            spent = percents(statement.rule.cost((stage,)), statement.granted)
-            taken[stage.name] = taken.get(stage.name, np.zeros(2)) + spent
+    for charge in (line for line in statement.charges if line.state != "voided"):
+        alone = {
+            s.name: percents(statement.rule.cost((s,)), statement.granted) for s in charge.stages
+        }
+        paid, added = percents(charge.cost, statement.granted), sum(alone.values(), np.zeros(2))
+        scale = np.divide(paid, added, out=np.zeros(2), where=added > 0)
+        for name, widths in alone.items():
+            part = widths * np.minimum(scale, 1.0)
+            taken[name] = taken.get(name, np.zeros(2)) + part
     return taken

@@ -3,8 +3,8 @@ from fractions import Fraction
 
 import pytest
 
-from dppca_odp.committed import MARGIN, WASTE, largest_factor
 from dppca_odp.errors import InvalidPlan
+from dppca_odp.factors import MARGIN, WASTE, largest_factor
 
 ONE = Fraction(1)
 

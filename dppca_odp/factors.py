@@ -1,8 +1,8 @@
-"""A committed plan: one factor for all shares, with which its losses together use up the budget.
+"""One factor for all shares of a plan, with which its losses together just cost what they may.
 
 Under the sum rule shares of the budget are what stages may cost. When all losses are fixed
 before anything runs they cost less together, so each release may have more: every epsilon is
-multiplied by one factor, and deltas and weights stay.
+multiplied by one factor, and deltas and weights stay. A budget in mu is met in the same way.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MARGIN = Fraction(1, 10**9)
 WASTE = Fraction(1, 10**6)
 _DIGITS = 12
 _MOST_TRIES = 60
-_LEAST = Fraction(9, 10)  # at 1 the sum rule holds: a factor far below it is a failure of numerics
+LEAST = Fraction(9, 10)  # at 1 the sum rule holds: a factor far below it is a failure of numerics
 
 Point = tuple[Fraction, Fraction]
 
 
 def largest_factor(
-    cost: Callable[[Fraction], Fraction], most: Fraction, least: Fraction = _LEAST
+    cost: Callable[[Fraction], Fraction], most: Fraction, least: Fraction = LEAST
 ) -> Fraction:
     """The factor, of at most 12 digits, at which the cost just fits; not below the least.
 
@@ -53,8 +53,8 @@ def largest_factor(
         factor = _shortened(_next(tried, fits, fails, aim=(enough + limit) / 2))
     if fits is None:
         raise InvalidPlan(
-            f"a committed plan must keep epsilon {float(most):.6g}; got losses that compose to "
-            f"{float(tried[0][1]):.6g}. Use the composition sum."
+            f"losses that were fixed before must come to at most {float(most):.6g}; got some that "
+            f"compose to {float(tried[0][1]):.6g}. Use the composition sum."
         )
     return fits
 
