@@ -65,7 +65,7 @@ def test_a_cost_that_jumps_over_epsilon_keeps_below_it():
 def test_a_cost_far_above_epsilon_is_refused():
     cost, _ = counted(lambda t: 400.0)
     expected = (
-        "^a committed plan must keep epsilon 1; got losses that compose to 400. "
+        "^losses that were fixed before must come to at most 1; got some that compose to 400. "
         "Use the composition sum.$"
     )
     with pytest.raises(InvalidPlan, match=expected):

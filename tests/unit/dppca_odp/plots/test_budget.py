@@ -5,7 +5,16 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from accountant import Accountant, Authorization, Budget, Charge, PrivacyUnit, PureLoss, Stage
+from accountant import (
+    Accountant,
+    Authorization,
+    Budget,
+    Charge,
+    GaussianLoss,
+    PrivacyUnit,
+    PureLoss,
+    Stage,
+)
 from dppca_odp.plots.budget import percents_by_stage, plot_budget
 
 UNIT = PrivacyUnit(rows_per_person=5)
@@ -113,7 +122,7 @@ def test_the_picture_says_what_was_granted_and_spent(spent):
     (axes,) = figure.axes
     assert "Budget of clinic" == figure.get_suptitle()
     caption = figure._supxlabel.get_text().replace("\n", " ")
-    assert "spent 1.5 of 3 epsilon, 4e-6 of 1e-5 delta" in caption
+    assert "spent epsilon 1.5 and delta 4e-6 of epsilon 3 and delta 1e-5" in caption
     assert "one person, at most 5 rows" in caption
     assert "percent of the grant" == axes.get_xlabel()
     assert (0.0, 100.0) == axes.get_xlim()
@@ -152,3 +161,46 @@ def test_it_takes_a_statement_and_nothing_else():
     assert {"statement": "Statement"} == {
         name: given.annotation for name, given in signature(plot_budget).parameters.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("rule", "names"),
+    [("sum", ["epsilon", "delta"]), ("gaussian", ["mu", "delta aside"])],
+)
+def test_a_committed_plan_is_drawn_at_what_it_paid_and_a_void_not_at_all(tmp_path, rule, names):
+    keeper = Accountant.grant(
+        tmp_path / "ledger.db",
+        data_set="clinic",
+        budget=Budget.of("1", "1e-5"),
+        unit=UNIT,
+        rule=rule,
+        set_aside="1e-6" if rule == "gaussian" else 0,
+    )
+    losses = PureLoss(epsilon=Fraction(1, 100), count=20), GaussianLoss(mu=Fraction(1, 20))
+    stages = tuple(
+        Stage(name=f"stage {number}", budget=Budget.of("1/5", "5e-7"), losses=(loss,))
+        for number, loss in enumerate(losses)
+    )
+    for key in ("kept", "voided"):
+        charge = Charge(
+            release_key=key,
+            plan_hash=key,
+            unit=UNIT,
+            budget=Budget.of("0.39", "1e-6"),
+            composition="committed",
+            stages=stages,
+        )
+        keeper.authorize(charge, rows=10, columns=("a", "b"))
+    keeper.void("voided", "a mistake")
+    statement = keeper.statement()
+    figure = plot_budget(statement)
+    drawn = sum(percents_by_stage(statement).values())
+    paid = [
+        float(100 * part / whole) if whole else 0.0
+        for part, whole in zip(
+            statement.spent.coordinates[:2], statement.granted.coordinates[:2], strict=True
+        )
+    ]
+    assert np.allclose(drawn, paid)
+    (axes,) = figure.axes
+    assert names == [label.get_text() for label in axes.get_yticklabels()]
