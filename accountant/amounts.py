@@ -129,11 +129,15 @@ def root_below(amount: Fraction) -> Fraction:
 
 
 def in_short(amount: Fraction, *, up: bool) -> Fraction:
-    """An amount with at most 20 significant digits and 300 decimal places, rounded as told."""
+    """An amount with at most 20 significant digits and 300 decimal places, rounded as told.
+
+    Of two amounts the larger stays so, or becomes equal: all of one size have the same unit.
+    """
     if amount == 0:
         return amount
     size = len(str(amount.numerator)) - len(str(amount.denominator))
-    unit = _TEN ** max(size - 19, -300)
+    size += amount >= _TEN**size  # digits before the point
+    unit = _TEN ** max(size - 20, -300)
     parts = amount / unit
     return Fraction(math.ceil(parts) if up else math.floor(parts)) * unit
 

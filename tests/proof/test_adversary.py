@@ -6,7 +6,9 @@ truth told with that probability, for the largest P(S) - e^epsilon Q(S) in the e
 
 What it can still reach is a convex function of L, 0 at 0, with slopes from 0 to 1. It is kept at
 the points of a grid and read along the chords between them, and with slope 1 beyond: never too
-low. The expectation of what is read, after a Gaussian, is exact (Black and Scholes 1973).
+low. The expectation of what is read, after a Gaussian, is exact (Black and Scholes 1973): what is
+read, and at each bend of it a value of its own that depends on the distance in log L alone. A vote
+moves log L by whole steps of the grid.
 
 How much too high is bounded beside it: in each cell the function lies above the continued chords
 of both neighbours. For all L in a cell, a step from there is bounded by one from its lower end
@@ -16,13 +18,15 @@ what floats lose: less than 1e-4 of them.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import pytest
+from scipy.signal import fftconvolve
 from scipy.special import ndtr
 
 from accountant.amounts import float_below
@@ -34,10 +38,10 @@ from accountant.specs import Budget, GaussianBudget, Stage
 Values = np.ndarray
 Allowed = Callable[[int, int], bool]
 
-ERROR = 2e-3  # of the grid, of the delta
+ERROR = 4e-4  # of the grid, of the delta
 EXACT = 1e-12  # room for twelve units rounded up in the whole
 UNITS = 12  # of mu squared in all, and of delta
-CELLS = 400  # of the grid, from L = 1 to L = e^epsilon
+CELLS = 1000  # of the grid, from L = 1 to L = e^epsilon
 GRANTS = [("1", "1e-6"), ("3", "1e-5"), ("1", "1e-3")]
 
 
@@ -69,6 +73,13 @@ class Grid:
         rises = np.diff(values, prepend=0.0) / np.diff(self.ratios, prepend=0.0)
         return np.append(rises, np.ones((len(values), 1)), axis=1)
 
+    def read(self, values: Values, places: np.ndarray) -> Values:
+        """At these points of the grid, of which some lie below the first or beyond the last."""
+        nearest = places.clip(0, values.shape[1] - 1)
+        ratios = np.exp(self.step * (places - self.start))
+        below = np.minimum(ratios / self.ratios[nearest], 1.0)
+        return below * values[:, nearest] + (ratios - self.ratios[nearest]).clip(min=0.0)
+
     def gaps(self, values: Values, gaps: Values) -> Values:
         """At each point, how much too high what is read is in the worst of three cells.
 
@@ -84,36 +95,56 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """One more: the mean it makes of (L - k)_+, from each point L and for each point k."""
+class Gaussian:
+    """One more answer: the mean over what it makes of L."""
 
     grid: Grid
-    means: Values
-
-    @classmethod
-    def of_gaussian(cls, grid: Grid, mu: float) -> Answer:
-        ratios, logs = grid.ratios, np.log(grid.ratios)
-        away = (logs[:, None] - logs) / mu
-        return cls(grid, ratios[:, None] * ndtr(away + mu / 2) - ratios * ndtr(away - mu / 2))
-
-    @classmethod
-    def of_vote(cls, grid: Grid, epsilon: float) -> Answer:
-        ratios, yes = grid.ratios, 1 / (1 + np.exp(epsilon))  # under Q
-        true, false = (
-            np.maximum(ratios[:, None] * factor - ratios, 0.0)
-            for factor in (np.exp(epsilon), np.exp(-epsilon))
-        )
-        return cls(grid, yes * true + (1 - yes) * false)
+    mu: float
 
     def values(self, values: Values) -> Values:
         """Before it, from those after it."""
-        slopes = self.grid.slopes(values)
-        return slopes[:, :1] * self.grid.ratios + np.diff(slopes) @ self.means.T
+        return values + self._more(np.diff(self.grid.slopes(values)))
 
     def gaps(self, gaps: Values) -> Values:
         """The same for what is constant below the first point and beyond the last."""
         slopes = np.diff(gaps) / np.diff(self.grid.ratios)
-        return gaps[:, :1] + np.diff(slopes, prepend=0.0, append=0.0) @ self.means.T
+        return gaps + self._more(np.diff(slopes, prepend=0.0, append=0.0))
+
+    def _more(self, bends: Values) -> Values:
+        """By how much the mean is above what is read: a convolution in log L."""
+        last = len(self.grid.ratios) - 1
+        parts = fftconvolve(bends * self.grid.ratios, self._kernel[None], axes=1)
+        return parts[:, last : 2 * last + 1]
+
+    @cached_property
+    def _kernel(self) -> Values:
+        """The mean of (L - 1)_+ less (L - 1)_+ itself, at all distances on the grid from L = 1."""
+        last = len(self.grid.ratios) - 1
+        away = self.grid.step * np.arange(-last, last + 1)
+        near, far = (ndtr(-abs(away) / self.mu + side * self.mu / 2) for side in (1, -1))
+        return np.exp(away.clip(min=0.0)) * (np.exp(-abs(away)) * near - far)
+
+
+@dataclass(frozen=True)
+class Vote:
+    """One more answer that moves log L by so many steps up or down."""
+
+    grid: Grid
+    steps: int
+
+    def values(self, values: Values) -> Values:
+        """Before it, from those after it."""
+        points = np.arange(values.shape[1])
+        return self._mean(lambda move: self.grid.read(values, points + move))
+
+    def gaps(self, gaps: Values) -> Values:
+        """The same for what is constant below the first point and beyond the last."""
+        points = np.arange(gaps.shape[1])
+        return self._mean(lambda move: gaps[:, (points + move).clip(0, points[-1])])
+
+    def _mean(self, moved: Callable[[int], Values]) -> Values:
+        up = 1 / (1 + np.exp(self.steps * self.grid.step))  # under Q
+        return up * moved(self.steps) + (1 - up) * moved(-self.steps)
 
 
 @dataclass(frozen=True)
@@ -123,15 +154,19 @@ class Units:
     gaussian: GaussianLoss
     vote: PureLoss
     truth: ApproximateLoss
+    steps: int
+    """Of the grid, by which a vote moves log L."""
 
     @classmethod
     def of(cls, grid: Grid, mu_squared: Fraction, delta: Fraction) -> Units:
         mu = float_below(mu_squared) ** 0.5 * (1 - EXACT)
-        steps = max(n for n in range(1, CELLS) if lifted_mu(n * grid.step) <= mu)
+        steps = bisect_right(range(1, CELLS), mu, key=lambda moved: lifted_mu(moved * grid.step))
+        assert steps > 0
         return cls(
             gaussian=GaussianLoss(mu=Fraction(mu)),
             vote=PureLoss(epsilon=Fraction(steps * grid.step)),
             truth=ApproximateLoss(epsilon=Fraction(0), delta=delta * (1 - Fraction(EXACT))),
+            steps=steps,
         )
 
 
@@ -140,10 +175,7 @@ def best(grid: Grid, units: Units, allowed: Allowed) -> tuple[float, float]:
 
     `allowed`: whether so many units of mu squared and so many of delta may be spent together.
     """
-    answers = [
-        Answer.of_gaussian(grid, float(units.gaussian.mu)),
-        Answer.of_vote(grid, float(units.vote.epsilon)),
-    ]
+    answers = Gaussian(grid, float(units.gaussian.mu)), Vote(grid, units.steps)
     told, payoff = float(units.truth.delta), grid.payoff()
     never = np.zeros((UNITS + 2, len(payoff)))  # no value is less: a state that is not allowed
     values, gaps = never, never
