@@ -31,8 +31,6 @@ _LEAST_MU, _LARGEST_MU = 1e-4, 7.0  # beyond, floats cannot tell a law: there mu
 _LEAST_TOLD = 1e-15  # more that is read as infinite is not left to the probability that all is told
 _SMALL = Fraction(1, 100)  # where probabilities nearly add
 _MOST_VALUES = 400  # of L beside a normal: enough to find mu to the fourth digit
-_EXP_ERROR = 1 + Fraction(1, 2**50)  # more than a float exponential is off
-_LARGEST_EXPONENT = 700.0  # of a float
 _ROUNDING = 1e-12  # more than the formula of one (epsilon, delta) is off
 
 
