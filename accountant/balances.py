@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import zip_longest
 
 from accountant.facts import Fact
 from accountant.rules import NOTHING
@@ -21,10 +22,15 @@ class Pool(Fact):
         return self.granted - self.spent
 
     def differs_by(self, other: Pool) -> tuple[Fraction, ...]:
-        """What the other pool says more, coordinate by coordinate."""
-        ours = *self.granted.coordinates, *self.spent.coordinates
-        theirs = *other.granted.coordinates, *other.spent.coordinates
-        return tuple(their - our for our, their in zip(ours, theirs, strict=True))
+        """What the other pool says more, coordinate by coordinate, whatever rule it is counted by."""
+        sides = (self.granted, other.granted), (self.spent, other.spent)
+        return tuple(
+            their - our
+            for ours, theirs in sides
+            for our, their in zip_longest(
+                ours.coordinates, theirs.coordinates, fillvalue=Fraction(0)
+            )
+        )
 
     def is_counted_as(self, other: Pool) -> bool:
         """Whether both hold budgets of one rule."""
@@ -57,5 +63,5 @@ class Balance(Fact):
 
     @property
     def total(self) -> Pool:
-        """The whole grant: both coordinates of both pools added."""
+        """The whole grant: both pools added, coordinate by coordinate."""
         return self.free + self.allocations
