@@ -151,13 +151,13 @@ def _require_more(data_set: str, book: Book, budget: Budget) -> None:
     granted = book.balance(None).total.granted
     try:
         more = book.rule.capacity(budget)
-    except InvalidAmount:  # what is set aside would outweigh delta
+    except InvalidAmount:  # what is kept for rounding would outweigh delta
         more = book.rule.cost(())
     if more == granted or not granted.fits_within(more):
         raise GrantConflict(
             f"grant must hold more after a raise; got {more.show_down()}, where {data_set!r} has "
             f"{granted.show_down()}. Raise delta as well: a larger epsilon weighs more on what is "
-            "set aside."
+            "kept for rounding."
         )
 
 
