@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from accountant.amounts import show_delta_up, show_up
 from accountant.audit import Audit, require_sound
@@ -64,6 +64,8 @@ class VoidLine(Fact):
 
 class ChargeLine(Fact):
     """One charge, and what became of it."""
+
+    model_config = ConfigDict(ser_json_inf_nan="strings")
 
     sequence: int
     key: str
@@ -126,7 +128,7 @@ class Statement(Fact):
     rule: Annotated[SumRule | GaussianRule, Field(discriminator="kind")]
     """How charges add up."""
     granted: AnyBudget
-    """What may be spent under that rule: the budget itself, or a mu and a delta aside."""
+    """What may be spent under that rule: the budget itself, or a mu, a delta aside and a leak."""
     spent: AnyBudget
     remaining: AnyBudget
     free: Pool

@@ -31,6 +31,8 @@ from accountant.reports.words import (
     RELATIONS,
     RISK,
     RULES,
+    amounts_down,
+    amounts_up,
     loss_in_full,
     percent_up,
     rates,
@@ -68,8 +70,9 @@ COMPOSITION = {
     ),
     "gaussian": (
         "Gaussian differential privacy with a fixed filter: the squares of mu of all charges add, "
-        "a pure loss counting as the mu that covers it, and what no mu covers is paid from a delta "
-        f"that was set aside when the budget was granted. {CHARGING}"
+        "a pure loss counting as the mu that covers it. What no mu covers is paid from a delta that "
+        "was set aside when the budget was granted, and the rounding of noise from a leak that "
+        f"was kept for it; each adds on its own. {CHARGING}"
     ),
 }
 STAGES = (
@@ -236,6 +239,8 @@ def _counting(statement: Statement) -> Iterator[str]:
     """What the grant comes to where charges are not counted in epsilon."""
     if statement.rule.kind != "sum":
         yield f"Counted as {statement.granted.show_down()}. {RULES[statement.rule.kind]}"
+        granted, spent = amounts_down(statement.granted), amounts_up(statement.spent)
+        yield f"Leak kept for rounding: {granted[2]}, of which {spent[2]} spent."
 
 
 def _model(statement: Statement) -> Model:

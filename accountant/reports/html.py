@@ -80,8 +80,8 @@ def _environment() -> Environment:
     environment.filters |= {
         "up": show_up,
         "exactly_up": lambda number: show_up(Fraction(number)) if number < math.inf else "infinite",
-        "both_up": amounts_up,
-        "both_down": amounts_down,
+        "amounts_up": amounts_up,
+        "amounts_down": amounts_down,
         "percent_up": percent_up,
         "plain_percent": plain_percent,
         "rates": rates,
@@ -146,8 +146,8 @@ class _Pool:
     granted: AnyBudget
     spent: AnyBudget
     remaining: AnyBudget
-    first_bar: _Bar
-    second_bar: _Bar
+    bars: tuple[_Bar, ...]
+    """One for each amount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class _View:
     def __init__(self, number: int, statement: Statement) -> None:
         self.id = f"d{number}"
         self.statement = statement
-        self.first, self.second = COUNTED[statement.rule.kind]
+        self.counted = COUNTED[statement.rule.kind]
         self.guarantee = _sentence(statement.guarantee, "Guarantee: ")
         self.public = _sentence(statement.public, "Public, so not protected: ")
         self.pools = list(_pools(statement))
@@ -244,16 +244,14 @@ def _pool(
         pairs = zip(budget.coordinates, whole.coordinates, strict=True)
         return [f"{float(100 * amount / of) if of else 0:.3f}%" for amount, of in pairs]
 
-    bars = zip(shares(start), shares(part.granted), shares(part.spent), strict=True)
-    first_bar, second_bar = (_Bar(*bar) for bar in bars)
+    places = zip(shares(start), shares(part.granted), shares(part.spent), strict=True)
     return _Pool(
         kind=kind,
         name=name,
         granted=part.granted,
         spent=part.spent,
         remaining=part.remaining,
-        first_bar=first_bar,
-        second_bar=second_bar,
+        bars=tuple(_Bar(*place) for place in places),
     )
 
 

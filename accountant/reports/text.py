@@ -11,6 +11,7 @@ from itertools import zip_longest
 from rich.cells import cell_len
 
 from accountant.amounts import show_up
+from accountant.balances import Pool
 from accountant.reports.words import (
     BASIS,
     COUNTED,
@@ -28,11 +29,12 @@ from accountant.reports.words import (
     shown_name,
     when,
 )
-from accountant.specs import AnyBudget, Stage
-from accountant.statements import ChargeLine, Statement
+from accountant.specs import AnyBudget, GaussianBudget, Stage
+from accountant.statements import AllocationLine, ChargeLine, RefusalLine, Statement
 
 _LONGEST_NAME = 30  # of a first column, before it folds
 _GAP = "  "
+_COLUMNS = 2  # of amounts; a third, the leak, is told in sentences
 
 Row = tuple[str, ...]
 
@@ -55,10 +57,12 @@ def _parts(statement: Statement, width: int) -> Iterator[Iterator[str] | list[st
     for line in raises:
         yield _wrap(f"Raised to {line.budget} {when(line.time, line.actor, line.why)}", width)
     yield [""]
-    counted = COUNTED[statement.rule.kind]
+    counted = COUNTED[statement.rule.kind][:_COLUMNS]
     if statement.rule.kind != "sum":
         yield _wrap(RULES[statement.rule.kind], width)
     yield _table(("", *counted), _balance(statement), width)
+    for sentence in _leaks(statement):
+        yield _wrap(sentence, width)
     yield ["", "WHAT IT MEANS"]
     yield _wrap(RISK, width)
     for sentence in _risk(statement):
@@ -85,23 +89,37 @@ def _parts(statement: Statement, width: int) -> Iterator[Iterator[str] | list[st
     ]
 
 
-def _balance(statement: Statement) -> list[Row]:
+def _pools(statement: Statement) -> Iterator[tuple[str, list[tuple[str, Row]]]]:
     """The whole grant; and, where there are allocations, each pool that it consists of."""
-    rows = _pool("", statement.granted, statement.spent, statement.remaining)
+    pools: list[tuple[str, Statement | Pool | AllocationLine]] = [("", statement)]
     if statement.allocations:
-        free = statement.free
-        rows += _pool("free pool: ", free.granted, free.spent, free.remaining)
-    for line in statement.allocations:
-        rows += _pool(f"{shown_name(line.name)}: ", line.granted, line.spent, line.remaining)
-    return rows
+        pools.append(("free pool", statement.free))
+    pools += ((shown_name(line.name), line) for line in statement.allocations)
+    for name, pool in pools:
+        yield (
+            name,
+            [
+                ("granted", amounts_down(pool.granted)),
+                ("spent", amounts_up(pool.spent)),
+                ("remaining", amounts_down(pool.remaining)),
+            ],
+        )
 
 
-def _pool(whose: str, granted: AnyBudget, spent: AnyBudget, remaining: AnyBudget) -> list[Row]:
+def _balance(statement: Statement) -> list[Row]:
     return [
-        (f"{whose}granted", *amounts_down(granted)),
-        (f"{whose}spent", *amounts_up(spent)),
-        (f"{whose}remaining", *amounts_down(remaining)),
+        (f"{name}: {side}" if name else side, *amounts[:_COLUMNS])
+        for name, sides in _pools(statement)
+        for side, amounts in sides
     ]
+
+
+def _leaks(statement: Statement) -> Iterator[str]:
+    """What is kept for the rounding of noise, where that is counted."""
+    for name, sides in _pools(statement):
+        told = [f"{side} {amounts[_COLUMNS]}" for side, amounts in sides if amounts[_COLUMNS:]]
+        if told:
+            yield f"Leak{' of ' + name if name else ''}: {', '.join(told)}."
 
 
 def _risk(statement: Statement) -> Iterator[str]:
@@ -123,7 +141,7 @@ def _charges(statement: Statement) -> Iterator[Row]:
         drawn += ", committed" if line.composition == "committed" else ""
         yield (
             f"{line.sequence}. {short_key(line.key)}",
-            *amounts_up(line.cost),
+            *amounts_up(line.cost)[:_COLUMNS],
             f"{line.state}{drawn}, {when(line.time, line.actor, line.purpose)}; "
             + (
                 f"given back {when(line.void.time, line.void.actor, line.void.reason)}"
@@ -134,7 +152,7 @@ def _charges(statement: Statement) -> Iterator[Row]:
         for stage in line.stages:
             yield (
                 f"   {stage.name}",
-                *amounts_up(_cost(stage, statement)),
+                *amounts_up(_cost(stage, statement))[:_COLUMNS],
                 ", ".join(map(loss_in_full, stage.losses)),
             )
 
@@ -152,9 +170,15 @@ def _composed(line: ChargeLine) -> str:
 
 
 def _refused(statement: Statement) -> list[str]:
+    def leak(line: RefusalLine, amounts: Row) -> str:
+        """Of these amounts, if the leak was too large."""
+        lacking = isinstance(line.shortfall, GaussianBudget) and line.shortfall.leak
+        return f" with leak {amounts[_COLUMNS]}" if lacking else ""
+
     return [
-        f"{line.sequence}. {short_key(line.key)}: {line.asked.show_up()}, where "
-        f"{line.remaining.show_down()} remained"
+        f"{line.sequence}. {short_key(line.key)}: "
+        f"{line.asked.show_up()}{leak(line, amounts_up(line.asked))}, where "
+        f"{line.remaining.show_down()}{leak(line, amounts_down(line.remaining))} remained"
         f"{f' of {shown_name(line.allocation)}' if line.allocation else ''}, "
         f"{when(line.time, line.actor, line.purpose)}"
         for line in statement.refusals

@@ -42,19 +42,19 @@ RISK = (
 BASIS = {
     "losses": "from the composed losses of its stages, which were fixed before it ran",
     "budget": "from epsilon and delta alone: an upper bound",
-    "mu": "from mu and the delta set aside: an upper bound",
+    "mu": "from mu, the delta set aside and the leak: an upper bound",
 }
-#: What the two amounts of a budget are, by the rule of the grant.
-COUNTED = {"sum": ("epsilon", "delta"), "gaussian": ("mu", "delta aside")}
+#: What the amounts of a budget are, by the rule of the grant.
+COUNTED = {"sum": ("epsilon", "delta"), "gaussian": ("mu", "delta aside", "leak")}
 RULES = {
     "sum": "Charges add up: epsilons, and deltas.",
     "gaussian": (
         "Mu says how hard two candidates are to tell apart: as hard as two normal laws of standard "
         "deviation 1 whose means are mu apart. "
         "Charges add up as squares of mu: 0.6 spent of 1 leaves 0.8. What no mu covers is paid "
-        "from the delta set aside when the budget was granted; the rounding of noise from a small "
-        "part that is kept for it. The guarantee is that of the whole grant; what was spent is "
-        "bookkeeping."
+        "from the delta set aside when the budget was granted; the rounding of noise from the leak "
+        "kept for it, the total variation between answers and exactly Gaussian ones. The guarantee "
+        "is that of the whole grant; what was spent is bookkeeping."
     ),
 }
 
@@ -75,16 +75,18 @@ def short_key(key: str) -> str:
     return head[:12] + mark + attempt if re.fullmatch("[0-9a-f]{64}", head) else key
 
 
-def amounts_up(budget: AnyBudget) -> tuple[str, str]:
-    """Both amounts, rounded up."""
-    first = budget.epsilon if isinstance(budget, Budget) else budget.mu_above
-    return show_up(first), show_delta_up(budget.delta)
+def amounts_up(budget: AnyBudget) -> tuple[str, ...]:
+    """Its amounts, rounded up."""
+    if isinstance(budget, Budget):
+        return show_up(budget.epsilon), show_delta_up(budget.delta)
+    return show_up(budget.mu_above), show_delta_up(budget.delta), show_delta_up(budget.leak)
 
 
-def amounts_down(budget: AnyBudget) -> tuple[str, str]:
-    """Both amounts, rounded down."""
-    first = budget.epsilon if isinstance(budget, Budget) else budget.mu_below
-    return show_down(first), show_delta_down(budget.delta)
+def amounts_down(budget: AnyBudget) -> tuple[str, ...]:
+    """Its amounts, rounded down."""
+    if isinstance(budget, Budget):
+        return show_down(budget.epsilon), show_delta_down(budget.delta)
+    return show_down(budget.mu_below), show_delta_down(budget.delta), show_delta_down(budget.leak)
 
 
 def moment(time: str) -> str:
@@ -153,9 +155,17 @@ def one_number(reading: Reading) -> str:
         if reading.looseness
         else "exactly that"
     )
-    told = f", but for a probability of {show_delta_up(reading.uncovered)}"
+    beside = [
+        f"{what} of {show_delta_up(amount)}"
+        for what, amount in (
+            ("a probability", reading.uncovered),
+            ("a total variation", reading.leak),
+        )
+        if amount
+    ]
+    but_for = f", but for {' and '.join(beside)}" if beside else ""
     mu = show_up(Fraction(reading.mu)) if reading.mu < math.inf else "infinite"
-    return f"Gaussian mu {mu} ({loose}){told if reading.uncovered else ''}"
+    return f"Gaussian mu {mu} ({loose}){but_for}"
 
 
 @lru_cache(maxsize=4096)

@@ -26,6 +26,7 @@ from accountant import (
     Stage,
     Statement,
 )
+from accountant.amounts import show_delta_down
 from accountant.facts import one_line
 from accountant.registry.form import ProductType, Record, Sector, to_yaml
 from accountant.registry.markdown import escaped
@@ -302,18 +303,20 @@ def test_a_record_of_squares_says_how_they_are_counted(path: Path) -> None:
         "accounting.composition": "Gaussian differential privacy with a fixed filter: the squares",
         "deployment_model.release_type_details": "Still to be spent: mu 0.437073 and delta",
         "deployment_model.access_type_details": "Allocation 1 of the grant: mu 0.20494 and delta "
-        "4.00006e-7 aside, of which mu 0.20494 and delta 1e-7 aside spent.",
+        "4e-7 aside, of which mu 0.20494 and delta 1e-7 aside spent.",
         "implementation.mechanisms": "350 x Gaussian mu 0.01",
     }.items():
         assert words in told[where]
+    leak = f"Leak kept for rounding: {show_delta_down(keeper.balance().total.granted.leak)}, of "
+    assert f"{leak}which 0 spent." in told["privacy_loss.privacy_parameters_details"]
+    assert "a leak that was kept for it; each adds on its own" in told["accounting.composition"]
     assert "the epsilons of all charges add" not in to_yaml(record_of(keeper.statement()))
 
 
 def test_a_grant_whose_mu_is_left_can_be_asked_whatever_is_aside(path: Path) -> None:
     keeper = grant(path, "gaussian")
     keeper.allocate("ana", part_of(keeper, "0.1", "1e-5"))
-    (_, aside) = keeper.remaining().coordinates
-    told = ApproximateLoss(epsilon=Fraction(0), delta=aside)
+    told = ApproximateLoss(epsilon=Fraction(0), delta=keeper.remaining().delta)
     release_one(keeper, make_charge("all that is aside", losses=(told,)))
     assert keeper.remaining().delta == 0
     model = record_of(keeper.statement()).deployment.deployment_model

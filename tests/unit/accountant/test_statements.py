@@ -1,3 +1,4 @@
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -9,6 +10,7 @@ from accountant import (
     ApproximateLoss,
     Authorization,
     Budget,
+    BudgetExceeded,
     Charge,
     GaussianLoss,
     PrivacyUnit,
@@ -16,7 +18,10 @@ from accountant import (
     Statement,
 )
 
-from .conftest import grant, make_charge, manage, release_one
+from accountant.amounts import show_delta_down, show_delta_up
+from accountant.specs import GaussianBudget
+
+from .conftest import COLUMNS, grant, make_charge, manage, part_of, release_one
 
 Release = Callable[[Accountant, Charge], Authorization]
 
@@ -59,8 +64,8 @@ def test_under_either_rule_the_statement_is_read_back_and_adds_up(managed: Accou
     costs = [line.cost for line in statement.charges if line.state != "voided"]
     assert statement.spent == sum(costs, start=managed.rule.cost(()))
     basis = {"sum": "budget", "gaussian": "mu"}[statement.rule.kind]
-    assert {statement.risk_of_spent.basis, statement.risk_of_grant.basis} == {basis}
-    assert 0 < statement.risk_of_spent.advantage < statement.risk_of_grant.advantage
+    assert {statement.risk_of_spent.basis, statement.reading_of_grant.risk.basis} == {basis}
+    assert 0 < statement.risk_of_spent.advantage < statement.reading_of_grant.risk.advantage
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
@@ -85,7 +90,7 @@ def test_squares_are_explained_and_sums_need_no_words(managed: Accountant) -> No
     refused = {
         "sum": "11. large: epsilon 0.7 and delta 1e-6, where epsilon 0.6 and delta 4e-6 remained",
         "gaussian": "11. large: mu 0.22136 and delta 1e-7 aside, where mu 0.204939 and delta "
-        "4.00005e-7 aside remained of ana",
+        "4e-7 aside remained of ana",
     }
     assert refused[managed.rule.kind] in text
 
@@ -115,8 +120,46 @@ def test_a_leak_that_is_paid_is_shown(path: Path) -> None:
     keeper = grant(path, "gaussian")
     leaky = GaussianLoss(mu=Fraction("0.05"), leak=Fraction("1e-13"))
     release_one(keeper, make_charge(losses=(leaky,)))
+    (line,) = keeper.statement().charges
+    assert line.cost == keeper.spent() == GaussianBudget.of("0.0025", 0, "1e-13")
+    with pytest.raises(BudgetExceeded):
+        keeper.authorize(
+            make_charge("more", losses=(leaky.model_copy(update={"count": 25}),)),
+            rows=10,
+            columns=COLUMNS,
+        )
+    left = keeper.remaining().leak
+    assert left == keeper.granted.leak - Fraction("1e-13")
     text = " ".join(keeper.statement().render().split())
-    assert "mean 0.05 3.71829e-13 Gaussian mu 0.05, leak 1e-13" in text
+    for words in (
+        "mean 0.05 0 Gaussian mu 0.05, leak 1e-13",
+        f"Leak: granted {show_delta_down(keeper.granted.leak)}, spent 1e-13, remaining "
+        f"{show_delta_down(left)}.",
+        f"with leak 2.5e-12, where mu 0.261629 and delta 1e-6 aside with leak "
+        f"{show_delta_down(left)} remained",
+        f"a total variation of {show_delta_up(keeper.granted.leak)}",
+    ):
+        assert words in text
+
+
+def test_the_leak_of_each_pool_is_shown(path: Path) -> None:
+    keeper = grant(path, "gaussian")
+    ana = keeper.allocate("ana", part_of(keeper, "0.4", "4e-6"))
+    assert keeper.granted.leak and ana.granted.leak
+    text = " ".join(keeper.statement().render().split())
+    for name, pool in (("free pool", keeper), ("ana", ana)):
+        leak = show_delta_down(pool.granted.leak)
+        assert f"Leak of {name}: granted {leak}, spent 0, remaining {leak}." in text
+
+
+def test_a_loss_that_no_epsilon_covers_is_read_back(path: Path) -> None:
+    """A chance of a truth beyond the delta of the charge, which the rule gaussian pays apart."""
+    keeper = grant(path, "gaussian")
+    told = ApproximateLoss(epsilon=Fraction(0), delta=Fraction("5e-7"))
+    release_one(keeper, make_charge(delta="1e-7", losses=(told,)))
+    statement = keeper.statement()
+    assert [line.composed for line in statement.charges] == [math.inf]
+    assert statement == Statement.model_validate_json(statement.model_dump_json())
 
 
 def test_a_charge_that_never_started_says_so(

@@ -129,13 +129,19 @@ def either(request: pytest.FixtureRequest) -> Statement:
 
 
 def up(budget: AnyBudget) -> list[str]:
-    first = budget.epsilon if isinstance(budget, Budget) else budget.mu_above
-    return [show_up(first), show_delta_up(budget.delta)]
+    if isinstance(budget, Budget):
+        return [show_up(budget.epsilon), show_delta_up(budget.delta)]
+    return [show_up(budget.mu_above), show_delta_up(budget.delta), show_delta_up(budget.leak)]
 
 
 def down(budget: AnyBudget) -> list[str]:
-    first = budget.epsilon if isinstance(budget, Budget) else budget.mu_below
-    return [show_down(first), show_delta_down(budget.delta)]
+    if isinstance(budget, Budget):
+        return [show_down(budget.epsilon), show_delta_down(budget.delta)]
+    return [
+        show_down(budget.mu_below),
+        show_delta_down(budget.delta),
+        show_delta_down(budget.leak),
+    ]
 
 
 def statement_of(path: Path, data_set: str = "survey") -> Statement:
@@ -236,8 +242,10 @@ def test_a_page_of_everything_is_well_formed(rich: Path) -> None:
 def test_every_bar_says_in_words_what_it_shows(either: Statement) -> None:
     source = render_html([either])
     bars = re.findall(r'<svg class="bar" role="img".*?</svg>', source, re.DOTALL)
-    assert len(bars) == 2 * (2 + len(either.allocations))
-    first = {"sum": "epsilon|delta", "gaussian": "mu|delta aside"}[either.rule.kind]
+    counted = {"sum": ["epsilon", "delta"], "gaussian": ["mu", "delta aside", "leak"]}
+    names = counted[either.rule.kind]
+    assert len(bars) == len(names) * (2 + len(either.allocations))
+    first = "|".join(names)
     for bar in bars:
         title, desc = re.search(r"<title.*?>(.*)</title>\s*<desc.*?>(.*)</desc>", bar).groups()
         assert re.fullmatch(rf"({first}), .+: .+ of .+ spent, .+ remaining", title)
@@ -313,7 +321,7 @@ def test_a_page_of_squares_says_so_and_speaks_of_no_sum(squares: Path) -> None:
     for words in (
         "Charges add up as squares of mu: 0.6 spent of 1 leaves 0.8.",
         "two normal laws of standard deviation 1 whose means are mu apart",
-        "from mu and the delta set aside: an upper bound",
+        "from mu, the delta set aside and the leak: an upper bound",
         "Allocated: ana",
         "Gaussian mu 0.0142858, leak 1e-13; 3 x pure 0.0142858",
     ):
