@@ -22,7 +22,7 @@ class Pool(Fact):
         return self.granted - self.spent
 
     def differs_by(self, other: Pool) -> tuple[Fraction, ...]:
-        """What the other pool says more, coordinate by coordinate, whatever rule it is counted by."""
+        """What the other pool says more, coordinate by coordinate, under whatever rule."""
         sides = (self.granted, other.granted), (self.spent, other.spent)
         return tuple(
             their - our
