@@ -135,11 +135,17 @@ def in_short(amount: Fraction, *, up: bool) -> Fraction:
     """
     if amount == 0:
         return amount
-    size = len(str(amount.numerator)) - len(str(amount.denominator))
-    size += amount >= _TEN**size  # digits before the point
+    size = _digits(amount.numerator) - _digits(amount.denominator)
+    while amount >= _TEN**size:  # until it is the number of digits before the point
+        size += 1
     unit = _TEN ** max(size - 20, -300)
     parts = amount / unit
     return Fraction(math.ceil(parts) if up else math.floor(parts)) * unit
+
+
+def _digits(number: int) -> int:
+    """The decimal digits of a number, or one less: texts of very long ones are refused."""
+    return number.bit_length() * 30102 // 100000
 
 
 def _validate(value: object, info: ValidationInfo) -> Fraction:

@@ -168,7 +168,7 @@ class Book:
                     self._advance(entry)
                 case "refusal":
                     self._add_refusal(entry.allocation, body)
-        except (RuleError, InvalidAmount) as problem:
+        except (RuleError, InvalidAmount, ArithmeticError) as problem:
             return str(problem)
         return None
 

@@ -169,5 +169,5 @@ Reason = Annotated[str, AfterValidator(_reason)]
 Name = Annotated[str, AfterValidator(_name)]
 """A short line of printable text, not blank, written in one way."""
 
-Count = Annotated[int, Field(strict=True, ge=1)]
-"""A whole number of at least one."""
+Count = Annotated[int, Field(strict=True, ge=1, le=10**15)]
+"""A whole number of at least one, and no more than anything can be counted."""

@@ -58,20 +58,28 @@ def allocate(
     """Set a part of the free pool aside, once; more with a reason is a raise."""
     check_title(allocation, "allocation")
     book = transaction.book(data_set, allocation=allocation)
-    free, standing = book.pool(None), book.pools.get(allocation)
+    standing = book.pools.get(allocation)
     whole = book.balance(None).total.granted
     terms = terms.model_copy(update={"budget": book.rule.part(terms.budget, whole)})
     require_spendable(terms.budget)
     if standing is None:
         _require_distinct(allocation, "allocation", transaction.allocations(data_set))
-        require_fit(terms.budget, free.granted, free.spent)
+        _require_room(book, terms.budget)
         transaction.append(data_set, "allocation", terms, allocation=allocation)
         return
     if terms.budget == standing.granted:
         return
     _require_raise("allocation", allocation, terms.budget, standing.granted, reason)
-    require_fit(terms.budget - standing.granted, free.granted, free.spent)
+    _require_room(book, terms.budget - standing.granted)
     _raise_to(transaction, data_set, allocation, terms.budget, terms.actor, reason)
+
+
+def _require_room(book: Book, part: AnyBudget) -> None:
+    """BudgetExceeded unless the free pool holds this part."""
+    free, advice = book.pool(None), ""
+    if isinstance(book.rule, GaussianRule):
+        advice = book.rule.advice(part, free.remaining, book.promise, part)
+    require_fit(part, free.granted, free.spent, advice=advice)
 
 
 def void(transaction: Transaction, data_set: str, release_key: str, terms: Void) -> None:

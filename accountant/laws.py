@@ -23,7 +23,7 @@ from fractions import Fraction
 from functools import cache, lru_cache, partial
 from itertools import accumulate
 
-from accountant.amounts import float_above, root_above
+from accountant.amounts import float_above, in_short, root_above
 from accountant.gaussian import gaussian_epsilon
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
 
@@ -38,7 +38,8 @@ _REACH = 20  # standard deviations of L that such a grid is made for
 _BITS = 112  # of a probability on a grid: far more than a float has
 _MOST_VOTES = 10**7  # more are read as a Gaussian that no epsilon exceeds, whose mu^2 per vote is
 _PER_VOTE = Fraction("1.5708")  # times epsilon^2: pi / 2, rounded up
-_LEAST_DELTA = 1e-290  # beside a normal a smaller one has no epsilon: floats end there
+_UNDERFLOW = 1e-300  # floats below may be zero
+_LEAST_DELTA = 1e-60  # beside a normal a smaller one has no epsilon: floats end there
 _ROUNDING = 5e-9  # of every delta: more than floats can take from one; see `delta`
 _CHORDS, _HALVINGS = 30, 60  # at most, to where a function crosses zero
 _CLOSE = 1e-11  # an epsilon this much too large, or of a delta this much too small, is found
@@ -90,7 +91,7 @@ class Law:
 
     def epsilons(self, deltas: Iterable[float]) -> list[float]:
         """The same at deltas that fall: each is looked for above the last."""
-        law = replace(self, mu=_SMALLEST_MU) if 0 < self.mu < _SMALLEST_MU else self
+        law = self.told_apart()
         last = law._last()
         delta_at, found = cache(law.delta), list[float]()
         low, width = 0.0, last
@@ -109,6 +110,10 @@ class Law:
             found.append(low)
             width = max(1.1 * (low - start), _CLOSE)
         return found
+
+    def told_apart(self) -> Law:
+        """With a mu that floats can tell from 0."""
+        return replace(self, mu=_SMALLEST_MU) if 0 < self.mu < _SMALLEST_MU else self
 
     def _last(self) -> float:
         """About the epsilon with the smallest delta: it falls, until the leak makes it rise.
@@ -190,14 +195,24 @@ def composed_epsilon(losses: Iterable[Loss], delta: Fraction) -> float:
 def _composed_epsilon(losses: tuple[Loss, ...], delta: Fraction) -> float:
     gaussian = [loss for loss in losses if isinstance(loss, GaussianLoss)]
     if len(gaussian) == len(losses):
-        mu = root_above(sum((loss.count * loss.mu**2 for loss in gaussian), Fraction(0)))
-        leak = sum((loss.count * loss.leak for loss in gaussian), Fraction(0))
-        return gaussian_epsilon(mu, delta, leak)
-    if all(isinstance(loss, PureLoss) for loss in losses) and delta == 0:
-        pure = (loss.count * loss.epsilon for loss in losses if isinstance(loss, PureLoss))
-        return float_above(sum(pure, Fraction(0)))
+        squares = (in_short(loss.count * loss.mu**2, up=True) for loss in gaussian)
+        leaks = (in_short(loss.count * loss.leak, up=True) for loss in gaussian)
+        return gaussian_epsilon(
+            root_above(sum(squares, Fraction(0))), delta, sum(leaks, Fraction(0))
+        )
+    if delta == 0:
+        if any(loss.mu or loss.leak for loss in gaussian) or any(
+            loss.delta for loss in losses if isinstance(loss, ApproximateLoss)
+        ):
+            return math.inf
+        epsilons = (
+            in_short(loss.count * loss.epsilon, up=True)
+            for loss in losses
+            if not isinstance(loss, GaussianLoss)
+        )
+        return float_above(sum(epsilons, Fraction(0)))
     below = float(delta) * (1 - 1e-15)
-    return Law.of(losses, negligible=below * 1e-10).epsilon(below)
+    return Law.of(losses, negligible=max(below * 1e-10, _UNDERFLOW)).epsilon(below)
 
 
 def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:

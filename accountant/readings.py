@@ -27,6 +27,7 @@ from accountant.specs import Budget, GaussianBudget
 
 DELTAS = tuple(Fraction(1, 10**places) for places in range(3, 13))
 
+_FARTHEST = 700.0  # a larger epsilon has at most this delta
 _LEAST_MU, _LARGEST_MU = 1e-4, 7.0  # beyond, floats cannot tell a law: there mu squared adds
 _LEAST_TOLD = 1e-15  # more that is read as infinite is not left to the probability that all is told
 _SMALL = Fraction(1, 100)  # where probabilities nearly add
@@ -68,7 +69,7 @@ class Reading(Fact):
 
     def delta(self, epsilon: float) -> float:
         """The delta at this epsilon, of any sign."""
-        return Law.of(self.losses, NEGLIGIBLE).delta(epsilon)
+        return Law.of(self.losses, NEGLIGIBLE).told_apart().delta(min(epsilon, _FARTHEST))
 
 
 def reading_of_losses(losses: Iterable[Loss], deltas: Iterable[Fraction] = ()) -> Reading:
@@ -176,6 +177,7 @@ def _epsilon_of_approximate(loss: ApproximateLoss, delta: Fraction) -> float:
     less = float_below((delta - loss.delta) / (1 - loss.delta)) * (1 + math.exp(-epsilon))
     if less >= 1:
         return 0.0
+    less = max(less - 1e-15, 0.0)  # more than its products are off: a logarithm magnifies that
     return max(epsilon + math.log1p(-less) + _ROUNDING * max(epsilon, 1.0), 0.0)
 
 

@@ -109,11 +109,18 @@ class GaussianRule(Fact):
     set_aside: Amount
     """Of its delta, for (epsilon, delta) losses; never changed."""
 
-    @property
-    def leak(self) -> Fraction:
-        """The total variation that is kept for rounding: it weighs a 2^-20 part of delta."""
-        weight = 1 + exponential_above(min(self.budget.epsilon, Fraction(_LARGEST_EPSILON)))
-        return in_short(self.budget.delta * _FOR_ROUNDING / weight, up=False)
+    def leak(self, budget: Budget) -> Fraction:
+        """The total variation that is kept for rounding: it weighs a 2^-20 part of delta.
+
+        A raise to this budget never lowers it.
+        """
+        kept = (
+            promise.delta
+            * _FOR_ROUNDING
+            / (1 + exponential_above(min(promise.epsilon, Fraction(_LARGEST_EPSILON))))
+            for promise in (self.budget, budget)
+        )
+        return in_short(max(kept), up=False)
 
     def cost(self, stages: Iterable[Stage]) -> GaussianBudget:
         """What the losses of the stages cost, rounded up.
@@ -125,16 +132,14 @@ class GaussianRule(Fact):
         for loss in stated_losses(stages):
             match loss:
                 case GaussianLoss():
-                    mu_squared += loss.count * loss.mu**2
-                    leak += loss.count * loss.leak
+                    mu_squared += in_short(loss.count * loss.mu**2, up=True)
+                    leak += in_short(loss.count * loss.leak, up=True)
                 case PureLoss():
-                    mu_squared += loss.count * _lifted(loss.epsilon) ** 2
+                    mu_squared += in_short(loss.count * _lifted(loss.epsilon) ** 2, up=True)
                 case ApproximateLoss():
-                    mu_squared += loss.count * _lifted(loss.epsilon) ** 2
-                    delta += loss.count * loss.delta
-        return GaussianBudget.of(
-            in_short(mu_squared, up=True), in_short(delta, up=True), in_short(leak, up=True)
-        )
+                    mu_squared += in_short(loss.count * _lifted(loss.epsilon) ** 2, up=True)
+                    delta += in_short(loss.count * loss.delta, up=True)
+        return GaussianBudget.of(*(in_short(sum_, up=True) for sum_ in (mu_squared, delta, leak)))
 
     def capacity(self, budget: Budget) -> GaussianBudget:
         """What the grant holds, or would hold when raised to this budget.
@@ -147,18 +152,18 @@ class GaussianRule(Fact):
                 f"epsilon must be at most {_LARGEST_EPSILON} under the rule gaussian; got "
                 f"{show_up(budget.epsilon)}. Grant less."
             )
-        rest = budget.delta - self.set_aside
+        rest, leak = budget.delta - self.set_aside, self.leak(budget)
         mu = 0.0
         if rest > 0:
             with suppress(InvalidAmount):  # the leak alone weighs more
-                mu = gaussian_mu(budget.epsilon, rest, self.leak)
+                mu = gaussian_mu(budget.epsilon, rest, leak)
         if not mu:
             raise InvalidAmount(
                 f"delta must leave some for a mu beside {show_delta_up(self.set_aside)} set aside "
                 f"and what rounding weighs; got {show_delta_down(budget.delta)}. Grant more delta, "
                 "or set less aside."
             )
-        return GaussianBudget.of(in_short(Fraction(mu) ** 2, up=False), self.set_aside, self.leak)
+        return GaussianBudget.of(in_short(Fraction(mu) ** 2, up=False), self.set_aside, leak)
 
     def part(self, budget: AnyBudget, whole: AnyBudget) -> GaussianBudget:
         """The part of the whole that is asked for so, with its share of what rounding needs.
@@ -175,7 +180,7 @@ class GaussianRule(Fact):
         return GaussianBudget.of(
             in_short(budget.mu_squared, up=True),
             in_short(budget.delta, up=False),
-            in_short(self.leak * share, up=False),
+            in_short(whole.coordinates[2] * share, up=False),
         )
 
     def advice(self, asked: AnyBudget, left: AnyBudget, budget: Budget, last: AnyBudget) -> str:

@@ -62,8 +62,8 @@ class _Amounts(Fact):
         return all(one <= most for one, most in self._beside(other))
 
     def times_within(self, other: _Amounts) -> int:
-        """How often this fits in the other; it must not be nothing."""
-        return min(most // one for one, most in self._beside(other) if one)
+        """How often this fits in the other; 0 of nothing, which never fills it."""
+        return min((most // one for one, most in self._beside(other) if one), default=0)
 
     def _beside(self, other: _Amounts) -> list[tuple[Fraction, Fraction]]:
         if type(other) is not type(self):

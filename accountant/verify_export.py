@@ -89,7 +89,7 @@ def gaussian_cost(stages):
 
 def near(stated, found):
     """Whether exact amounts are what floats find."""
-    return all(abs(float(x) - y) <= CLOSE * y + TINY for x, y in zip(stated, found))
+    return all(abs(x - y) <= CLOSE * float(y) + TINY for x, y in zip(stated, found))
 
 
 def below(x):

@@ -13,7 +13,7 @@ from typing import Any
 import opendp.prelude as dp
 from opendp.extras._utilities import to_then as _to_then  # OpenDP shows it nowhere else
 from opendp.extras.numpy import array2_domain
-from opendp.mod import Domain, Measure, Metric
+from opendp.mod import Domain, Measure, Measurement, Metric
 
 dp.enable_features("contrib", "honest-but-curious")
 
@@ -59,6 +59,12 @@ def gaussian_privacy() -> Measure:
 def approximate() -> Measure:
     """Approximate differential privacy, (epsilon, delta): the currency of every release."""
     return dp.approximate(dp.max_divergence())
+
+
+def is_measured_in(measurement: Measurement, measure: Measure) -> bool:
+    """Whether this is its output measure, by name too: OpenDP takes all of ours for one."""
+    found = measurement.output_measure
+    return bool(found == measure) and str(found) == str(measure)
 
 
 def matrix_shape(input_domain: Domain, input_metric: Metric) -> tuple[int, int]:

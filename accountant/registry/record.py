@@ -70,9 +70,9 @@ COMPOSITION = {
     ),
     "gaussian": (
         "Gaussian differential privacy with a fixed filter: the squares of mu of all charges add, "
-        "a pure loss counting as the mu that covers it. What no mu covers is paid from a delta that "
-        "was set aside when the budget was granted, and the rounding of noise from a leak that "
-        f"was kept for it; each adds on its own. {CHARGING}"
+        "a pure loss counting as the mu that covers it. What no mu covers is paid from a delta "
+        "that was set aside when the budget was granted, and the rounding of noise from a leak "
+        f"that was kept for it; each adds on its own. {CHARGING}"
     ),
 }
 STAGES = (

@@ -129,7 +129,7 @@ def gaussian_to_approximate(measurement: Measurement, *, delta: float) -> Measur
     >>> round(gaussian_to_approximate(m, delta=1e-6).map(2.0**39)[0], 6)
     2.254085
     """
-    if measurement.output_measure != gaussian_privacy():
+    if not is_measured_in(measurement, gaussian_privacy()):
         raise ValueError(
             f"measurement must be of Gaussian differential privacy; got "
             f"{measurement.output_measure}. Take one of make_gaussian."

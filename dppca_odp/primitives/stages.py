@@ -18,7 +18,7 @@ from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
 from accountant.rules import NOTHING, CommittedRule
 from accountant.specs import Budget, Stage
 from dppca_odp.primitives.noise import gaussian_to_approximate, lowered, stage_loss
-from dppca_odp.spaces import approximate, gaussian_privacy, pure, to_then
+from dppca_odp.spaces import approximate, gaussian_privacy, is_measured_in, pure, to_then
 
 Answer = TypeVar("Answer")
 Ask = Callable[[Measurement], Any]
@@ -194,7 +194,7 @@ class _Slot(NamedTuple):
     def admit(self, measurement: Measurement, d_in: int) -> Measurement:
         """The measurement as approximate differential privacy, if it is what was declared."""
         measure, most = _declared(self.loss)
-        if measurement.output_measure != measure:
+        if not is_measured_in(measurement, measure):
             raise ValueError(
                 f"a measurement of {self.stage} must be of {measure}; got "
                 f"{measurement.output_measure}. Declare the loss that it has."

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
+from operator import add, le, sub
 from pathlib import Path
 from typing import Any
 
@@ -52,24 +53,25 @@ deltas = st.sampled_from(["1e-6", "1/300000", "9e-6", "2e-5"])
 keys = st.sampled_from(["one", "two"])
 pools = st.sampled_from([None, None, "ana", "bob"])
 
-Amounts = tuple[Fraction, Fraction]
-NOTHING: Amounts = (Fraction(0), Fraction(0))
+Amounts = tuple[Fraction, ...]
+NOTHING: Amounts = (Fraction(0),) * 3
 
 
 def amounts(budget: AnyBudget) -> Amounts:
-    return budget.coordinates
+    """Its three amounts, of which a sum has only two."""
+    return (*budget.coordinates, Fraction(0))[:3]
 
 
 def plus(first: Amounts, second: Amounts) -> Amounts:
-    return first[0] + second[0], first[1] + second[1]
+    return tuple(map(add, first, second))
 
 
 def minus(first: Amounts, second: Amounts) -> Amounts:
-    return first[0] - second[0], first[1] - second[1]
+    return tuple(map(sub, first, second))
 
 
 def fits(asked: Amounts, room: Amounts) -> bool:
-    return asked[0] <= room[0] and asked[1] <= room[1]
+    return all(map(le, asked, room))
 
 
 class Sums:
@@ -79,20 +81,21 @@ class Sums:
         return {}
 
     def capacity(self, promise: Budget) -> Amounts:
-        return promise.coordinates
+        return amounts(promise)
 
     def part(self, epsilon: str, delta: str) -> tuple[AnyBudget, Amounts]:
         """What to ask for, and what will stand."""
         budget = Budget.of(epsilon, delta)
-        return budget, budget.coordinates
+        return budget, amounts(budget)
 
     def stages(self, budget: Budget) -> tuple[tuple[Stage, ...], Amounts]:
         """The stages of a charge, and what it costs."""
-        return (), budget.coordinates
+        return (), amounts(budget)
 
 
 class Squares:
-    """The rule gaussian: mu is a fifth of epsilon, and a 20th of delta falls to what is aside."""
+    """The rule gaussian: mu is a fifth of epsilon, a 20th of delta falls to what is aside, and a
+    ten millionth to the leak."""
 
     def __init__(self) -> None:
         self.set_aside = Fraction(1, 10**6)
@@ -106,16 +109,16 @@ class Squares:
 
     def part(self, epsilon: str, delta: str) -> tuple[AnyBudget, Amounts]:
         square, aside = (Fraction(epsilon) / 5) ** 2, Fraction(delta) / 20
-        whole, all_aside = self.capacity(FIRST)
-        for_rounding = (all_aside - self.set_aside) * min(square / whole, Fraction(1))
-        stands = in_short(square, up=True), in_short(aside + for_rounding, up=False)
+        whole, _, kept = self.capacity(FIRST)
+        leak = kept * min(square / whole, Fraction(1))
+        stands = in_short(square, up=True), in_short(aside, up=False), in_short(leak, up=False)
         return GaussianBudget.of(square, aside), stands
 
     def stages(self, budget: Budget) -> tuple[tuple[Stage, ...], Amounts]:
-        mu, aside = budget.epsilon / 5, budget.delta / 20
-        losses = GaussianLoss(mu=mu), ApproximateLoss(epsilon=Fraction(0), delta=aside)
+        mu, aside, leak = budget.epsilon / 5, budget.delta / 20, budget.delta / 10**7
+        losses = GaussianLoss(mu=mu, leak=leak), ApproximateLoss(epsilon=Fraction(0), delta=aside)
         stage = Stage(name="mean", budget=budget, losses=losses)
-        return (stage,), (in_short(mu**2, up=True), in_short(aside, up=True))
+        return (stage,), tuple(in_short(amount, up=True) for amount in (mu**2, aside, leak))
 
 
 @dataclass

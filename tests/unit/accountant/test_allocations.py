@@ -287,8 +287,8 @@ def test_a_void_is_once_and_needs_a_reason(anywhere: Accountant) -> None:
 
 WORDS = {
     "sum": ("ana: remaining 0 3e-6", "free pool: remaining 0.9 1.1e-5"),
-    # (2, 2e-5) holds a mu of 0.517719; 0.437073 is the root of its square less 0.042 and 0.035
-    "gaussian": ("ana: remaining 0 3e-7", "free pool: remaining 0.437073 1e-7"),
+    # (2, 2e-5) holds a mu of 0.519743; 0.439469 is the root of its square less 0.042 and 0.035
+    "gaussian": ("ana: remaining 0 3e-7", "free pool: remaining 0.439469 1e-7"),
 }
 
 

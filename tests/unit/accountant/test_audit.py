@@ -100,6 +100,14 @@ def managed_entries(
     return list(keeper.ledger.entries())
 
 
+@pytest.fixture(scope="module")
+def gaussian_entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+    """What an officer does under the rule gaussian."""
+    keeper = grant(tmp_path_factory.mktemp("gaussian") / "ledger.db", "gaussian")
+    manage(keeper)
+    return list(keeper.ledger.entries())
+
+
 def positions(problems: list[Problem]) -> list[int]:
     return [problem.position for problem in problems]
 
@@ -203,11 +211,12 @@ def resize(position: int, epsilon: str, delta: str) -> Callable[[list[Entry]], l
     """Another budget, counted as the one that stands there is."""
 
     def changed(entries: list[Entry]) -> list[Entry]:
-        if "mu_squared" not in entries[position - 1].document()["budget"]:
+        leak = entries[position - 1].document()["budget"].get("leak")
+        if leak is None:
             return change_body(position, budget={"epsilon": epsilon, "delta": delta})(entries)
         part = Fraction(epsilon) * Fraction(7, 100), Fraction(delta) / 10
         budget = dict(zip(("mu_squared", "delta"), map(to_text, part), strict=True))
-        return change_body(position, budget=budget)(entries)
+        return change_body(position, budget=budget | {"leak": leak})(entries)
 
     return changed
 
@@ -215,15 +224,30 @@ def resize(position: int, epsilon: str, delta: str) -> Callable[[list[Entry]], l
 def restate(
     position: int, pool: str, side: str, coordinate: int, amount: str
 ) -> Callable[[list[Entry]], list[Entry]]:
-    """Another amount in a balance: the first of the two, or delta."""
+    """Another amount in a balance: the first, delta, or the leak."""
 
     def changed(entries: list[Entry]) -> list[Entry]:
         balance = json.loads(str(entries[position - 1].balance))
         budget = balance[pool][side]
-        budget[sorted(budget, key="delta".__eq__)[coordinate]] = amount
+        first = "epsilon" if "epsilon" in budget else "mu_squared"
+        budget[(first, "delta", "leak")[coordinate]] = amount
         return change(position, balance=canonical_json(balance))(entries)
 
     return changed
+
+
+def repeat_budget(position: int, earlier: int) -> Callable[[list[Entry]], list[Entry]]:
+    """The budget that an earlier entry states."""
+    return lambda entries: change_body(position, budget=entries[earlier - 1].document()["budget"])(
+        entries
+    )
+
+
+def resize_leak(position: int, name: str, amount: str) -> Callable[[list[Entry]], list[Entry]]:
+    """Another leak in a Gaussian budget of a body."""
+    return lambda entries: change_body(
+        position, **{name: entries[position - 1].document()[name] | {"leak": amount}}
+    )(entries)
 
 
 def change(position: int, **changes: Any) -> Callable[[list[Entry]], list[Entry]]:
@@ -316,7 +340,7 @@ MANAGED_FORGERIES: list[tuple[Callable[[list[Entry]], list[Entry]], int, str]] =
     (resize(7, "0", "4e-6"), 7, " must be above 0"),
     (change(7, release_key="k"), 7, "of kind allocation have no release key"),
     (resize(8, "9", "5e-6"), 8, "the free pool held"),
-    (resize(8, "0.4", "4e-6"), 8, "must be to more than"),
+    (repeat_budget(8, 7), 8, "must be to more than"),
     (change(9, allocation="bob"), 9, "there is no allocation 'bob'"),
     (change(9, allocation=None), 10, "is another allocation's"),
     (drop(9), 9, "no charge has this release key"),
@@ -357,6 +381,16 @@ def test_a_forged_balance_is_found_once_where_it_is_in_spite_of_its_hash(
 ) -> None:
     amount = ("0.7", "7e-6")[coordinate]
     forged = restate(position, pool, side, coordinate, amount)(list(managed_entries))
+    words = "the balance is not what the entries before it and this one leave"
+    assert verify(reseal(forged, restate=False)) == [Problem(position, words)]
+
+
+@pytest.mark.parametrize("position", range(1, len(MANAGED) + 1))
+@pytest.mark.parametrize(("pool", "side"), POOLS)
+def test_a_forged_leak_is_found_once_where_it_is(
+    gaussian_entries: list[Entry], position: int, pool: str, side: str
+) -> None:
+    forged = restate(position, pool, side, 2, "7e-13")(list(gaussian_entries))
     words = "the balance is not what the entries before it and this one leave"
     assert verify(reseal(forged, restate=False)) == [Problem(position, words)]
 
@@ -422,13 +456,19 @@ GAUSSIAN_FORGERIES: list[tuple[Callable[[list[Entry]], list[Entry]], int, str]] 
     (restate(1, "free", "granted", 0, "0.07"), 1, BALANCE),
     (restate(1, "free", "granted", 0, "0"), 1, BALANCE),
     (restate(1, "free", "granted", 1, "1.01e-6"), 1, BALANCE),
-    (restate(1, "free", "granted", 1, "1e-6"), 1, BALANCE),
+    (restate(1, "free", "granted", 1, "9.9e-7"), 1, BALANCE),
+    (restate(1, "free", "granted", 2, "2.6e-12"), 1, BALANCE),
+    (restate(1, "free", "granted", 2, "2.5e-12"), 1, BALANCE),
+    (restate(1, "free", "granted", 2, "0"), 1, BALANCE),
     (restate(3, "free", "spent", 0, "0.0349"), 3, BALANCE),
     (restate(3, "free", "spent", 1, "4e-7"), 3, BALANCE),
     (restate(3, "free", "spent", 0, "0"), 3, BALANCE),
+    (restate(3, "free", "spent", 1, "0"), 3, BALANCE),
+    (restate(3, "free", "spent", 2, "1e-20"), 3, BALANCE),
     (losses_of(3, SMALLER, TOLD), 3, BALANCE),
     (losses_of(3, SMALLER | {"count": 350}), 3, BALANCE),
-    (losses_of(3, SMALLER | {"count": 350, "leak": "1e-12"}, TOLD), 3, BALANCE),
+    (losses_of(3, SMALLER | {"count": 350, "leak": "1e-15"}, TOLD), 3, BALANCE),
+    (losses_of(3, SMALLER | {"count": 350, "leak": "1e-12"}, TOLD), 3, "exceeds what remained"),
     (losses_of(3, SMALLER | {"count": 350}, TOLD, PURE), 3, BALANCE),
     (losses_of(3, SMALLER | {"count": 350}, TOLD, HUGE), 3, "exceeds what remained"),
     (losses_of(3, SMALLER | {"count": -350}, TOLD), 3, "not a valid charge"),
@@ -436,25 +476,35 @@ GAUSSIAN_FORGERIES: list[tuple[Callable[[list[Entry]], list[Entry]], int, str]] 
     (losses_of(3, SMALLER | {"mu": "1e999999999"}, TOLD), 3, "not a valid charge"),
     (losses_of(3), 3, "stage 'mean' must state its losses"),
     (change_body(3, stages=[]), 3, "stages must be stated under the rule gaussian"),
-    (change_body(6, budget={"mu_squared": "2", "delta": "2e-6"}), 6, "a budget of epsilon and"),
+    (
+        change_body(6, budget={"mu_squared": "2", "delta": "2e-6", "leak": "0"}),
+        6,
+        "a budget of epsilon and",
+    ),
     (change_body(6, budget={"epsilon": "2", "delta": "1.9e-5"}), 6, BALANCE),
     (restate(6, "free", "granted", 0, "0.3"), 6, BALANCE),
+    (restate(6, "free", "granted", 2, "5.1e-12"), 6, BALANCE),
+    (resize_leak(7, "budget", "1e-9"), 7, "the free pool held"),
+    (resize_leak(7, "budget", "0"), 7, BALANCE),
+    (resize_leak(8, "budget", "1e-9"), 8, "the free pool held"),
+    (resize_leak(8, "budget", "0"), 8, "must be to more than"),
+    (restate(7, "allocation", "granted", 2, "0"), 7, BALANCE),
     (change_body(7, budget={"epsilon": "0.02", "delta": "4e-7"}), 7, "counted by one rule"),
     (change_body(8, budget={"epsilon": "0.5", "delta": "4e-7"}), 8, "counted by one rule"),
     (losses_of(9, SMALLER | {"count": 300}), 9, BALANCE),
     (restate(10, "allocation", "spent", 0, "0.001"), 10, BALANCE),
     (change_body(11, asked={"epsilon": "9", "delta": "1e-7"}), 11, "counted by one rule"),
-    (change_body(11, asked={"mu_squared": "0.01", "delta": "1e-7"}), 11, "another shortfall"),
+    (
+        change_body(11, asked={"mu_squared": "0.01", "delta": "1e-7", "leak": "0"}),
+        11,
+        "another shortfall",
+    ),
+    (resize_leak(11, "asked", "1e-9"), 11, "another shortfall"),
+    (resize_leak(11, "shortfall", "1e-9"), 11, "another shortfall"),
+    (resize_leak(11, "remaining", "1e-9"), 11, "another remainder"),
+    (resize_leak(11, "granted", "1e-9"), 11, "states another balance"),
     (restate(14, "allocation", "spent", 0, "0.0419"), 14, BALANCE),
 ]
-
-
-@pytest.fixture(scope="module")
-def gaussian_entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
-    """What an officer does under the rule gaussian."""
-    keeper = grant(tmp_path_factory.mktemp("gaussian") / "ledger.db", "gaussian")
-    manage(keeper)
-    return list(keeper.ledger.entries())
 
 
 @pytest.mark.parametrize(("change_all", "position", "message"), GAUSSIAN_FORGERIES)

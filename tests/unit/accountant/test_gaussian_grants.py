@@ -1,6 +1,7 @@
 """Grants whose charges add up as squares of mu, the same on each database."""
 
 import math
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import count
@@ -27,6 +28,7 @@ from accountant import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
+    to_text,
     verify,
 )
 from accountant.gaussian import lifted_mu
@@ -143,9 +145,9 @@ def test_a_raise_keeps_the_rule_and_what_is_set_aside(keeper: Accountant, addres
     [
         (Budget.of("0.9", "1e-5"), "grant must never be lowered"),
         (Budget.of("2", "9e-6"), "grant must never be lowered"),
-        # what is aside weighs (1 + e^10) / (1 + e) as much: more than all of delta
+        # the leak weighs (1 + e^16) / (1 + e) as much, which is 2^21: more than all of delta
         (
-            Budget.of("10", "1e-5"),
+            Budget.of("16", "1e-5"),
             r"grant must hold more after a raise; got mu 0 and .*Raise delta",
         ),
         (Budget.of("1", Fraction(1, 10**5) + Fraction(1, 10**40)), "grant must hold more after"),
@@ -161,14 +163,21 @@ def test_a_raise_after_which_the_grant_holds_no_more_is_refused_in_one_line(
 
 
 def test_a_raise_that_would_lower_the_mu_is_refused(address: str) -> None:
-    """What is aside weighs more with a larger epsilon, and leaves less of delta for a mu."""
-    terms = {"set_aside": "9.9e-7"}
+    """The leak weighs more with a larger epsilon, and leaves less of delta for a mu.
+
+    Beside what is set aside and the 2^-20 part that the leak weighs, 2e-14 of delta is left; at
+    epsilon 1.025 a tenth of that.
+    """
+    terms = {"set_aside": to_text(MILLIONTH - MILLIONTH / 2**20 - Fraction("2e-14"))}
     keeper = granted(address, **terms)
-    words = r"^grant must hold more after a raise; got mu 0\.18953\d and .* has mu 0\.196065 and"
-    with pytest.raises(GrantConflict, match=words):
-        granted(address, budget=Budget.of("1.01", "1e-6"), reason="more", **terms)
+    words = r"^grant must hold more after a raise; got mu 0\.\d+ and .* has mu 0\.\d+ and"
+    with pytest.raises(GrantConflict, match=words) as caught:
+        granted(address, budget=Budget.of("1.025", "1e-6"), reason="more", **terms)
+    less, standing = map(float, re.findall(r"mu (0\.\d+)", str(caught.value)))
+    assert 0 < less < standing == pytest.approx(float(keeper.granted.mu_below), rel=1e-5)
+    assert str(caught.value).endswith("a larger epsilon weighs more on what is kept for rounding.")
     assert kinds(keeper) == ["grant"]
-    granted(address, budget=Budget.of("1.01", "1.1e-6"), reason="more", **terms)
+    granted(address, budget=Budget.of("1.025", "1.1e-6"), reason="more", **terms)
     assert kinds(keeper) == ["grant", "raise"]
     assert verify(keeper.ledger.entries()) == []
 
@@ -176,8 +185,8 @@ def test_a_raise_that_would_lower_the_mu_is_refused(address: str) -> None:
 @pytest.mark.parametrize(
     ("terms", "complaint"),
     [
-        ({"set_aside": "1e-6"}, "set_aside must leave some of delta "),
-        ({"set_aside": "1"}, "set_aside must leave some of delta "),
+        ({"set_aside": "1e-6"}, "delta must leave some for a mu beside 1e-6 set aside"),
+        ({"set_aside": "1"}, "delta must leave some for a mu beside 1e0 set aside"),
         ({"set_aside": 1e-7}, "set_aside must be text or an integer; got the float"),
         ({"set_aside": "-1e-7"}, "set_aside must not be negative"),
         ({"budget": Budget.of("101", "1e-6")}, "epsilon must be at most 100 under the rule"),

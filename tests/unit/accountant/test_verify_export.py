@@ -221,6 +221,17 @@ def test_a_forgery_of_what_an_officer_does_is_found_by_both(
 
 @pytest.mark.parametrize("position", range(1, 15))
 @pytest.mark.parametrize(("pool", "side"), POOLS)
+def test_a_forged_leak_is_found_by_both_where_it_is(
+    gaussian_entries: list[Entry], position: int, pool: str, side: str
+) -> None:
+    changed = restate(position, pool, side, 2, "7e-13")(list(gaussian_entries))
+    forged = reseal(changed, restate=False)
+    assert positions(problems(forged))[0] == position
+    assert [problem.position for problem in verify(forged)] == [position]
+
+
+@pytest.mark.parametrize("position", range(1, 15))
+@pytest.mark.parametrize(("pool", "side"), POOLS)
 def test_a_forged_balance_is_found_by_both_once_and_where_it_is(
     managed_entries: list[Entry], position: int, pool: str, side: str
 ) -> None:
@@ -244,17 +255,20 @@ def test_a_forged_count_of_mu_is_found_by_both(
     assert positions(problems(forged))[0] == position == verify(forged)[0].position
 
 
-@pytest.mark.parametrize(("place", "pool", "side"), [(1, "free", "granted"), (3, "free", "spent")])
+@pytest.mark.parametrize(
+    ("place", "pool", "side", "coordinate"),
+    [(1, "free", "granted", 0), (1, "free", "granted", 2), (3, "free", "spent", 0)],
+)
 def test_what_floats_cannot_tell_is_found_by_the_package_alone(
-    gaussian_entries: list[Entry], place: int, pool: str, side: str
+    gaussian_entries: list[Entry], place: int, pool: str, side: str, coordinate: int
 ) -> None:
     """The short verifier takes what is off by less than one part in 10^8 as it is stated."""
     pools = json.loads(str(gaussian_entries[place - 1].balance))[pool]
-    stated = Fraction(pools[side]["mu_squared"])
+    stated = Fraction(pools[side][("mu_squared", "delta", "leak")[coordinate]])
     for part, position in ((Fraction(1, 10**10), place + 1), (Fraction(1, 10**6), place)):
         for sign in (-1, 1):
             amount = to_text(stated * (1 + sign * part))
-            forged = restate(place, pool, side, 0, amount)(list(gaussian_entries))
+            forged = restate(place, pool, side, coordinate, amount)(list(gaussian_entries))
             sealed = reseal(forged, restate=False)
             assert verify(sealed)[0].position == place
             assert positions(problems(sealed))[0] == position
