@@ -12,6 +12,7 @@ from accountant.entries import Allocation, Grant, Raise, Void
 from accountant.errors import GrantConflict, InvalidAmount, OutOfOrder
 from accountant.facts import check_title, in_one_line, look_alike, quoted
 from accountant.ledger import Transaction
+from accountant.rules import GaussianRule
 from accountant.specs import AnyBudget, Budget, TableFacts
 
 
@@ -77,7 +78,8 @@ def allocate(
 def _require_room(book: Book, part: AnyBudget) -> None:
     """BudgetExceeded unless the free pool holds this part."""
     free, advice = book.pool(None), ""
-    if isinstance(book.rule, GaussianRule):
+    lacking = part.beyond(free.remaining).coordinates[0]
+    if isinstance(book.rule, GaussianRule) and not lacking:
         advice = book.rule.advice(part, free.remaining, book.promise, part)
     require_fit(part, free.granted, free.spent, advice=advice)
 

@@ -26,7 +26,7 @@ AMOUNT = re.compile(r"[0-9]{1,999}(\.[0-9]{1,30})?(e-?[0-9]{1,3})?|[0-9]{1,999}/
 #: then spent.
 NOTHING = [Fraction(0)] * 3
 CLOSE = 1e-8  # floats here and sixty digits there agree to this part
-TINY = 1e-299  # the package rounds up to 300 decimal places, where floats reach zero
+TINY = Fraction(1, 10**290)  # the package rounds up to 300 decimal places, where floats reach zero
 GRID = 10**300 * math.factorial(100)  # a little wider than the package's, and as bounded
 FREE, ALL = None, 0  # the free pool, and all allocations together; a text is the pool of one
 FOLLOWS = {"started": "charge", "release": "started", "void": "charge"}
@@ -69,18 +69,20 @@ def lifted(epsilon):
 
 
 def number(text):
-    """The float nearest to an exact text."""
+    """The amount in an exact text."""
     require(AMOUNT.fullmatch(text), "an amount is not a decimal or a fraction")
-    return float(Fraction(text))
+    return Fraction(text)
 
 
 def gaussian_cost(stages):
-    """What losses cost under the rule gaussian, in floats."""
-    delta = mu_squared = leak = 0.0
+    """What losses cost under the rule gaussian; of pure ones in floats."""
+    delta = mu_squared = leak = Fraction(0)
     for loss in (loss for stage in stages for loss in stage["losses"]):
         count = loss["count"]
         require(type(count) is int and count > 0, "a loss is not there a whole number of times")
-        mu = number(loss["mu"]) if loss["kind"] == "gaussian" else lifted(number(loss["epsilon"]))
+        gaussian = loss["kind"] == "gaussian"
+        mu = number(loss["mu"] if gaussian else loss["epsilon"])
+        mu = mu if gaussian else Fraction(lifted(float(mu)))
         mu_squared += count * mu**2
         delta += count * number(loss.get("delta", "0"))
         leak += count * number(loss.get("leak", "0"))
@@ -88,8 +90,8 @@ def gaussian_cost(stages):
 
 
 def near(stated, found):
-    """Whether exact amounts are what floats find."""
-    return all(abs(x - y) <= CLOSE * float(y) + TINY for x, y in zip(stated, found))
+    """Whether exact amounts are what was found with floats."""
+    return all(abs(x - y) * 10**8 <= y + TINY for x, y in zip(stated, found))
 
 
 def below(x):
@@ -102,6 +104,7 @@ class Book:
 
     def __init__(self):
         self.terms = self.table = None  # the grant, and the rows and columns on record
+        self.promise = NOTHING  # the budget of the grant, as raised since
         self.first = "epsilon"  # or mu_squared: what the rule of the grant counts beside delta
         self.pools = {FREE: NOTHING * 2, ALL: NOTHING * 2}
         self.keys, self.open, self.excess = {}, {}, {}  # charges by key; what balances overstate
@@ -115,13 +118,17 @@ class Book:
         if self.first == "epsilon":
             return money
         delta, epsilon, _ = money
+        require(self.promise[0] <= delta and self.promise[1] <= epsilon <= 100, "it is lowered")
+        self.promise = money
         parts = [
             amounts(read(entry["balance"])[n]["granted"], self.first)
             for n in ("free", "allocations")
         ]
         aside, mu_squared, leak = map(add, *parts)
         first = amounts(self.terms["budget"])
-        kept = float(first[0] / 2**20) / (1 + math.exp(first[1]))
+        kept = max(
+            Fraction(float(d)) / 2**20 / Fraction(1 + math.exp(e)) for d, e, _ in (first, money)
+        )
         said = Fraction(self.terms.get("set_aside", "0"))
         require(aside == said, "another amount is aside than was set aside")
         require(near([leak], [kept]), "another leak is kept for rounding than a 2^-20 part")

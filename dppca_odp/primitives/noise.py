@@ -36,6 +36,7 @@ from dppca_odp.spaces import (
     gaussian_privacy,
     integers_domain,
     integers_metric,
+    is_measured_in,
     rows_metric,
     to_then,
 )
