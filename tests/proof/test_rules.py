@@ -24,7 +24,7 @@ from accountant.gaussian import gaussian_delta, gaussian_mu
 from accountant.laws import Law
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
 from accountant.rules import CommittedRule, GaussianRule, SumRule
-from accountant.specs import Budget, GaussianBudget, Stage
+from accountant.specs import AnyBudget, Budget, GaussianBudget, Stage
 
 from .exact_laws import FLOATS
 from .games import (
@@ -91,11 +91,20 @@ GAUSSIAN_MU = Fraction(gaussian_mu(GAUSSIAN.epsilon, GAUSSIAN.delta))
 def within(rule: SumRule | GaussianRule, pick: PickWithin) -> Pick:
     """Picks of what is left of the grant, each of which must fit in that."""
 
+    capacity = rule.capacity(GRANT)
+
+    @cache
+    def left_after(losses: tuple[Loss, ...]) -> AnyBudget:
+        return capacity - rule.cost([stage(loss) for loss in losses])
+
+    @cache
+    def fits(loss: Loss, left: AnyBudget) -> bool:
+        return rule.cost([stage(loss)]).fits_within(left)
+
     def fitting(history: History) -> Mechanism | None:
-        spent = rule.cost([stage(loss) for loss in history.losses])
-        left = rule.capacity(GRANT) - spent
+        left = left_after(history.losses)
         mechanism = pick(left, history)
-        assert mechanism is None or rule.cost([stage(mechanism.loss)]).fits_within(left)
+        assert mechanism is None or fits(mechanism.loss, left)
         return mechanism
 
     return fitting

@@ -36,7 +36,7 @@ unhurried = settings(
     derandomize=True,  # so that nothing is replayed, and all rules may share one test
     suppress_health_check=[HealthCheck.differing_executors],
 )
-often = settings(unhurried, max_examples=100)
+often = settings(unhurried, max_examples=50)
 epsilons = st.fractions(0, 3, max_denominator=12)  # few, as each is lifted once
 deltas = st.fractions(0, Fraction(1, 10**7), max_denominator=10**12)
 leaks = st.sampled_from([Fraction(0), Fraction(1, 10**18), Fraction(1, 10**20)])
