@@ -73,10 +73,12 @@ def truth(epsilon: Fraction, delta: Fraction) -> Mechanism:
 
 def lattice(mu: Fraction, offset: float = 0.0, width: float = 0.5) -> Mechanism:
     """Normals mu apart, of which only the cell is told: exactly mu-GDP, as post-processing."""
-    edges = (np.arange(-FARTHEST / width, FARTHEST / width + 1) + offset) * width
-    return Mechanism(
-        GaussianLoss(mu=mu), _cells(edges - float(mu) / 2), _cells(edges + float(mu) / 2)
-    )
+    return _normals(mu, (np.arange(-FARTHEST / width, FARTHEST / width + 1) + offset) * width)
+
+
+def best_test(mu: Fraction, epsilon: float) -> Mechanism:
+    """Normals mu apart, of which only is told whether the first is likelier by e^epsilon."""
+    return _normals(mu, np.array([epsilon / float(mu)]))
 
 
 def leaking(mechanism: Mechanism, leak: Fraction) -> Mechanism:
@@ -125,6 +127,11 @@ def true_delta(laws: tuple[Law, Law], epsilon: float) -> float:
 
 def total_variation(law: Law, other: Law) -> float:
     return float(np.abs(law - other).sum() / 2)
+
+
+def _normals(mu: Fraction, edges: Law) -> Mechanism:
+    half = float(mu) / 2
+    return Mechanism(GaussianLoss(mu=mu), _cells(edges - half), _cells(edges + half))
 
 
 def _cells(edges: Law) -> Law:

@@ -297,48 +297,64 @@ def test_a_whole_grant_reads_as_what_was_granted():
     reading = reading_of_gaussian(RULE.capacity(RULE.budget), [RULE.budget.delta])
     points = {point.delta: point.epsilon for point in reading.curve}
     assert 1 - 1e-9 <= points[MILLIONTH] <= 1
-    assert reading.mu <= gaussian_mu(1, MILLIONTH - RULE.aside) * (1 + 1e-15)
-    assert (reading.uncovered, reading.looseness) == (RULE.aside, 0.0)
+    mu = gaussian_mu(1, MILLIONTH - RULE.set_aside, RULE.leak)
+    assert mu * (1 - 1e-15) <= reading.mu <= mu * (1 + 1e-15)
+    assert (reading.uncovered, reading.leak, reading.looseness) == (RULE.set_aside, RULE.leak, 0.0)
 
 
-@pytest.mark.parametrize("share", [0, 1, Fraction(1, 3)])
+PARTS = [(1, 1), (1, 0), (0, 1), (Fraction(1, 3), Fraction(1, 2))]
+
+
+@pytest.mark.parametrize(("told", "leaked"), PARTS)
 @pytest.mark.parametrize("epsilon", ["1/2", "1", "4"])
-def test_what_is_aside_may_be_truths_or_leaks(share, epsilon):
-    """Any split of what is set aside between the two is never above what is read."""
+def test_any_truths_and_leaks_within_their_accounts_are_never_above_what_is_read(
+    epsilon, told, leaked
+):
+    """Any part of the two; and with all of both, at every point of the curve, hardly below.
+
+    A curve adds truths to what noise tells. A truth is no news where the noise told the same, so
+    the law has a little less: it is compared with truths and noise that are drawn independently.
+    """
     rule = GaussianRule(budget=Budget.of(epsilon, "1e-5"), set_aside=Fraction(1, 10**6))
-    aside = rule.aside
-    total = GaussianBudget.of(rule.capacity(rule.budget).mu_squared, aside)
+    total = rule.capacity(rule.budget).model_copy(update={"leak": Fraction(1, 10**7)})
     reading = reading_of_gaussian(total, [rule.budget.delta])
-    odds = 1 + np.exp(float(rule.budget.epsilon))
-    truths, leaks = float(share * aside), float((1 - share) * aside) / odds
+    truths, leaks = float(told * total.delta), float(leaked * total.leak)
     mu = sqrt(float(total.mu_squared))
 
     def exact(epsilons: np.ndarray) -> np.ndarray:
         return delta_of_mu(mu, epsilons) + truths + (1 + np.exp(epsilons)) * leaks
 
     assert_never_above(reading, exact)
-    told = np.array([reading.delta(epsilon) for epsilon in EPSILONS])
-    assert np.all(np.minimum(exact(EPSILONS), 1) <= told * (1 + 1e-9))
+    all_told = np.array([reading.delta(epsilon) for epsilon in EPSILONS])
+    independent = exact(EPSILONS) - truths * delta_of_mu(mu, EPSILONS)
+    assert np.all(np.minimum(independent, 1) <= all_told * (1 + 1e-9))
+    points = [point for point in reading.curve if 0 < point.epsilon < inf]
+    assert points
+    if told == leaked == 1:
+        for point in points:
+            (reached,) = exact(np.array([point.epsilon]))
+            assert reached == pytest.approx(float(point.delta), rel=1e-8)
 
 
-def test_leaks_beyond_the_epsilon_of_the_grant_weigh_more():
-    """Where all is aside for leaks, a smaller delta has a larger epsilon than without them."""
-    total = GaussianBudget.of("4", "1e-9")
-    rule = GaussianRule(budget=Budget.of("1", "1e-5"), set_aside=Fraction(1, 10**6))
-    points = {p.delta: p.epsilon for p in reading_of_gaussian(total, [rule.budget.delta]).curve}
-    leak = 1e-9 / (1 + exp(1))
+def test_leaks_weigh_more_at_a_larger_epsilon():
+    """A small delta has no epsilon then, where a larger one does; with no leak both have one."""
+    total = GaussianBudget.of("4", 0, "1e-12")
+    points = {p.delta: p.epsilon for p in reading_of_gaussian(total).curve}
     for delta, epsilon in points.items():
         if epsilon < inf:
             at = np.array([epsilon])
-            assert delta_of_mu(2.0, at) + (1 + exp(epsilon)) * leak <= float(delta) * (1 + 1e-9)
+            assert delta_of_mu(2.0, at) + (1 + exp(epsilon)) * 1e-12 <= float(delta) * (1 + 1e-9)
+    assert points[MILLIONTH] < inf
     assert points[Fraction(1, 10**12)] == inf
+    without = reading_of_gaussian(GaussianBudget.of("4"))
+    assert inf not in {point.epsilon for point in without.curve}
 
 
 def test_nothing_is_read_as_nothing():
     for reading in (
         reading_of_losses([]),
         reading_of_budget(Budget.of(0, 0)),
-        reading_of_gaussian(GaussianBudget.of(0, 0), [RULE.budget.delta]),
+        reading_of_gaussian(GaussianBudget.of(0)),
     ):
         assert (0.0, 0, 0, 0.0) == (
             reading.mu, reading.uncovered, reading.leak, reading.looseness

@@ -19,17 +19,18 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from accountant.amounts import float_below, root_below
+from accountant.amounts import float_below, in_short, root_below
 from accountant.gaussian import gaussian_delta, gaussian_mu
 from accountant.laws import Law
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
 from accountant.rules import CommittedRule, GaussianRule, SumRule
-from accountant.specs import Budget, GaussianBudget, Stage
+from accountant.specs import AnyBudget, Budget, GaussianBudget, Stage
 
 from .exact_laws import FLOATS
 from .games import (
     History,
     Mechanism,
+    best_test,
     joint_laws,
     lattice,
     leaking,
@@ -90,11 +91,20 @@ GAUSSIAN_MU = Fraction(gaussian_mu(GAUSSIAN.epsilon, GAUSSIAN.delta))
 def within(rule: SumRule | GaussianRule, pick: PickWithin) -> Pick:
     """Picks of what is left of the grant, each of which must fit in that."""
 
+    capacity = rule.capacity(GRANT)
+
+    @cache
+    def left_after(losses: tuple[Loss, ...]) -> AnyBudget:
+        return capacity - rule.cost([stage(loss) for loss in losses])
+
+    @cache
+    def fits(loss: Loss, left: AnyBudget) -> bool:
+        return rule.cost([stage(loss)]).fits_within(left)
+
     def fitting(history: History) -> Mechanism | None:
-        spent = rule.cost([stage(loss) for loss in history.losses])
-        left = rule.capacity(GRANT) - spent
+        left = left_after(history.losses)
         mechanism = pick(left, history)
-        assert mechanism is None or rule.cost([stage(mechanism.loss)]).fits_within(left)
+        assert mechanism is None or fits(mechanism.loss, left)
         return mechanism
 
     return fitting
@@ -196,9 +206,26 @@ def committed_game(pick: Pick) -> Game:
 GAUSSIAN_RULE = GaussianRule(budget=GRANT, set_aside=Fraction(2, 5000))
 
 
+class LeakyRule(GaussianRule):
+    """The same, with a fifth of delta kept for rounding, so that leaks are seen in a game."""
+
+    @property
+    def leak(self) -> Fraction:
+        return in_short(self.budget.delta / 5 / ODDS, up=False)
+
+
+ODDS = 1 + Fraction(exp(GRANT.epsilon)) * (1 + Fraction(1, 2**50))
+LEAKY_RULE = LeakyRule(budget=GRANT, set_aside=GAUSSIAN_RULE.set_aside)
+
+
 def mu_of(left: GaussianBudget, part: Fraction = ALL) -> Fraction:
     """For this part of mu squared."""
     return Fraction(float_below(root_below(left.mu_squared * part)))
+
+
+def leak_of(left: GaussianBudget, part: Fraction = ALL) -> Fraction:
+    """This part of it, in so few digits that no cost is rounded up."""
+    return in_short(left.leak * part, up=False)
 
 
 def vote_of(left: GaussianBudget, part: Fraction = ALL) -> Mechanism:
@@ -245,51 +272,106 @@ def largest_vote(left: GaussianBudget) -> Mechanism:
 
 
 def leaks(left: GaussianBudget, history: History) -> Mechanism | None:
-    """Gaussians that leak all that is set aside, half of it sooner if the first was in favour."""
-    leak = left.delta / Fraction(1 + exp(GRANT.epsilon) * (1 + 1e-12))
+    """Gaussians that leak all that is kept, half of it sooner if the first was in favour."""
     match history.answers:
         case ():
             return lattice(mu_of(left, HALF))
         case (first,) if history.first > history.second:
-            return leaking(lattice(mu_of(left, HALF), offset=first / 7 % 1), leak / 2)
+            return leaking(lattice(mu_of(left, HALF), offset=first / 7 % 1), leak_of(left, HALF))
         case (_,):
             return vote_of(left, Fraction(1, 20))
         case (_, _):
-            return leaking(lattice(mu_of(left)), leak)
+            return leaking(lattice(mu_of(left)), leak_of(left))
         case _:
-            return None
+            return truth(Fraction(0), left.delta)
 
 
 def any_kind(left: GaussianBudget, history: History) -> Mechanism:
-    """For any part of what is left; in the end a Gaussian for all of it."""
+    """For any part of what is left; in the end a Gaussian that leaks, for all of it."""
     chance = draws("any", history)
     part = Fraction(chance.randint(1, 9), 10)
     if len(history.answers) == TURNS - 1:
-        return lattice(mu_of(left), offset=chance.random())
-    match chance.choice(["Gaussian", "vote", "truth"]):
+        return leaking(lattice(mu_of(left), offset=chance.random()), leak_of(left))
+    match chance.choice(["Gaussian", "leak", "vote", "truth"]):
         case "Gaussian":
             return lattice(mu_of(left, part), offset=chance.random())
+        case "leak":
+            return leaking(lattice(mu_of(left, part), offset=chance.random()), leak_of(left, part))
         case "vote":
             return vote_of(left, part)
         case _:
             return truth(vote_of(left, part).loss.epsilon, left.delta * part)
 
 
-def gaussian_game(pick: PickWithin, curve: tuple[float, ...] = CURVE) -> Game:
-    capacity = GAUSSIAN_RULE.capacity(GRANT)
-    mu, aside = capacity.mu_above, float(capacity.delta)
+def gaussian_game(pick: PickWithin, rule: GaussianRule = GAUSSIAN_RULE, turns: int = TURNS) -> Game:
+    capacity = rule.capacity(GRANT)
+    mu, told, leak = capacity.mu_above, float(capacity.delta), float(capacity.leak)
+
+    def promise(mu: Fraction, at: float) -> float:
+        """A truth is no news where the noise told the same: both tell as if independent."""
+        return told + (1 - told) * gaussian_delta(mu, at) + (1 + exp(at)) * leak
+
     return Game(
-        laws=joint_laws(within(GAUSSIAN_RULE, pick), TURNS),
-        epsilons=curve,
-        promise=lambda at: gaussian_delta(mu, at) + aside,
-        smaller=lambda at: gaussian_delta(mu * SMALLER, at) + aside,
+        laws=joint_laws(within(rule, pick), turns),
+        epsilons=CURVE,
+        promise=partial(promise, mu),
+        smaller=partial(promise, mu * SMALLER),
     )
+
+
+# The rule `gaussian`: truths where the first answer was in favour, leaks where it was not.
+
+
+@dataclass(frozen=True)
+class Placed:
+    """In favour: likelier under the first table by this factor, after this part of mu squared.
+
+    The Gaussian in the end tells what the adversary has to know at the epsilon of the grant.
+    """
+
+    part: Fraction
+    factor: float
+
+    def __call__(self, left: GaussianBudget, history: History) -> Mechanism:
+        """All truths first, or all leaks; then what is left of the others, if anything is."""
+        match history.answers, history.losses:
+            case (), _:
+                return lattice(mu_of(left, self.part), width=0.25)
+            case (_,), _ if history.first > self.factor * history.second:
+                return truth(Fraction(0), left.delta)
+            case (_, _), (_, GaussianLoss()):
+                return truth(Fraction(0), left.delta)
+            case _:
+                ahead = log(history.first / history.second)
+                test = best_test(mu_of(left), float(GRANT.epsilon) - ahead)
+                return leaking(test, leak_of(left))
+
+
+PLACED_TURNS = 3
+PLACED = [
+    Placed(part, factor)
+    for part in (Fraction(1, 40), Fraction(1, 20), Fraction(1, 10), Fraction(1, 4))
+    for factor in (0.8, 1.0, 1.25)
+]
+ALL_BUT_MU = LEAKY_RULE.set_aside + GRANT.delta / 5
+"""What its truths and its leaks weigh together."""
+
+
+def of_one_delta(pick: PickWithin) -> Pick:
+    """Picks of what would be left if truths and leaks shared one delta: either may have it all."""
+    mu = gaussian_mu(GRANT.epsilon, GRANT.delta - ALL_BUT_MU)
+
+    def fitting(history: History) -> Mechanism | None:
+        spent = LEAKY_RULE.cost([stage(loss) for loss in history.losses])
+        rest = max(ALL_BUT_MU - spent.delta - spent.leak * ODDS, Fraction(0))
+        left = GaussianBudget.of(Fraction(mu) ** 2 - spent.mu_squared, rest, rest / ODDS)
+        return pick(left, history)
+
+    return fitting
 
 
 # All games.
 
-UP_TO_THE_GRANT = tuple(epsilon for epsilon in CURVE if epsilon <= GRANT.epsilon)
-"""Where the weight of a leak, 1 + e^epsilon, is at most what it is at the grant's epsilon."""
 GAMES: dict[str, Callable[[], Game]] = {
     "sum: votes and truths": partial(sum_game, votes_and_truths),
     "sum: Gaussians too": partial(sum_game, gaussians_too),
@@ -297,15 +379,16 @@ GAMES: dict[str, Callable[[], Game]] = {
     "committed: less": partial(committed_game, less_than_declared),
     "gaussian: by likelihood": partial(gaussian_game, by_likelihood),
     "gaussian: one vote": partial(gaussian_game, one_vote),
-    "gaussian: leaks": partial(gaussian_game, leaks, UP_TO_THE_GRANT),
-    "gaussian: any kind": partial(gaussian_game, any_kind),
+    "gaussian: leaks": partial(gaussian_game, leaks, LEAKY_RULE),
+    "gaussian: any kind": partial(gaussian_game, any_kind, LEAKY_RULE),
+    "gaussian: any kind, few leaks": partial(gaussian_game, any_kind),
 }
 NEAR = [  # at which epsilon which share of the promise is told at least
     ("sum: votes and truths", 1.0, 0.999),
     ("committed: as declared", EPSILON, 0.92),
     ("gaussian: by likelihood", 1.0, 0.92),
     ("gaussian: one vote", 0.0, 0.999),
-    ("gaussian: leaks", 1.0, 0.84),
+    ("gaussian: leaks", 1.0, 0.89),
 ]
 
 
@@ -341,6 +424,28 @@ def test_games_break_a_promise_that_is_a_twentieth_smaller(name: str) -> None:
         for of in (played.told, played.smaller)
     )
     assert (told / smaller).max() > 1.01
+
+
+@pytest.mark.parametrize("rule", [GAUSSIAN_RULE, LEAKY_RULE])
+def test_no_placing_of_truths_and_leaks_tells_more_than_was_granted(rule: GaussianRule) -> None:
+    """And one tells nearly all of it."""
+    played = [gaussian_game(placed, rule, PLACED_TURNS) for placed in PLACED]
+    for one in played:
+        for epsilon in one.epsilons:
+            assert one.told(epsilon) <= one.promise(epsilon) * (1 + FLOATS), epsilon
+    most = max(one.told(float(GRANT.epsilon)) for one in played)
+    assert 0.999 * GRANT.delta <= most <= GRANT.delta
+
+
+def test_if_truths_and_leaks_shared_one_delta_the_same_games_would_tell_more() -> None:
+    """A truth where the answer speaks for one table, a leak where it speaks for the other."""
+    told = {
+        placed: true_delta(joint_laws(of_one_delta(placed), PLACED_TURNS), float(GRANT.epsilon))
+        for placed in PLACED
+    }
+    most = max(PLACED, key=lambda placed: told[placed])
+    assert most.factor == 1
+    assert told[most] > 1.01 * GRANT.delta
 
 
 # The mechanisms of the games lose what they state, and no less.

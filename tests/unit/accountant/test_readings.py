@@ -127,14 +127,21 @@ def test_the_risk_is_that_of_the_room_next_door() -> None:
     assert alone + 1e-7 < aside < alone + 3e-6
 
 
-def test_a_gaussian_total_needs_all_of_its_terms() -> None:
-    """The same total under another grant has leaks that weigh otherwise."""
-    total = GaussianBudget.of("1/4", "1e-7")
-    wide = GaussianRule(budget=Budget.of("5", "1e-6"), set_aside=Fraction(1, 10**7))
-    one, other = (reading_of_gaussian(total, [rule.budget.delta]) for rule in (RULE, wide))
-    assert one.mu == other.mu == 0.5
-    assert one.leak > 30 * other.leak
-    assert epsilons(one)[MILLIONTH] > epsilons(other)[MILLIONTH]
+def test_a_gaussian_total_is_read_by_its_three_amounts_each_on_its_own() -> None:
+    """Whatever the grant. More of truths or of leaks is a larger epsilon."""
+    plain = reading_of_gaussian(GaussianBudget.of("1/4"))
+    told = reading_of_gaussian(GaussianBudget.of("1/4", "5e-7"))
+    leaked = reading_of_gaussian(GaussianBudget.of("1/4", 0, "1e-8"))
+    half, leak = Fraction(1, 2 * 10**6), Fraction(1, 10**8)
+    assert [(0.5, 0, 0), (0.5, half, 0), (0.5, 0, leak)] == [
+        (reading.mu, reading.uncovered, reading.leak) for reading in (plain, told, leaked)
+    ]
+    mu = Fraction(1, 2)
+    assert gaussian_epsilon(mu, MILLIONTH) == epsilons(plain)[MILLIONTH]
+    assert gaussian_epsilon(mu, half) == epsilons(told)[MILLIONTH] > epsilons(plain)[MILLIONTH]
+    assert gaussian_epsilon(mu, MILLIONTH, leak) == epsilons(leaked)[MILLIONTH]
+    assert epsilons(leaked)[MILLIONTH] > epsilons(plain)[MILLIONTH]
+    assert epsilons(told)[half * 2 / 10] == inf
 
 
 def test_the_delta_of_a_reading_is_that_of_its_curve() -> None:

@@ -36,6 +36,7 @@ unhurried = settings(
     derandomize=True,  # so that nothing is replayed, and all rules may share one test
     suppress_health_check=[HealthCheck.differing_executors],
 )
+often = settings(unhurried, max_examples=50)
 epsilons = st.fractions(0, 3, max_denominator=12)  # few, as each is lifted once
 deltas = st.fractions(0, Fraction(1, 10**7), max_denominator=10**12)
 leaks = st.sampled_from([Fraction(0), Fraction(1, 10**18), Fraction(1, 10**20)])
@@ -317,7 +318,7 @@ def test_costs_are_exact_sums_rounded_up(plan: list[Stage]) -> None:
         assert exact <= cost <= exact * (1 + HAIR)
 
 
-@unhurried
+@often
 @given(
     st.fractions(Fraction(1, 10**3), 10**3, max_denominator=10**6),
     st.integers(-320, 20),
@@ -449,7 +450,7 @@ first_epsilons = st.fractions(Fraction(1, 100), 5, max_denominator=100)
 any_more = st.one_of(st.just(Fraction(0)), amounts_more, st.fractions(0, 10, max_denominator=100))
 
 
-@unhurried
+@often
 @given(first_epsilons, shares, any_more, any_more)
 def test_what_a_grant_holds_keeps_its_delta_also_after_a_raise(
     epsilon: Fraction, share: Fraction, more: Fraction, growth: Fraction
@@ -466,7 +467,7 @@ def test_what_a_grant_holds_keeps_its_delta_also_after_a_raise(
         assert delta_of(capacity, larger.epsilon) <= real(larger.delta)
 
 
-@unhurried
+@often
 @given(st.fractions(Fraction(1, 100), 100, max_denominator=100), shares, any_more)
 def test_a_raise_of_delta_lowers_no_coordinate(
     epsilon: Fraction, share: Fraction, growth: Fraction
@@ -477,7 +478,7 @@ def test_a_raise_of_delta_lowers_no_coordinate(
     assert rule.capacity(grant).fits_within(rule.capacity(larger))
 
 
-@unhurried
+@often
 @given(
     first_epsilons,
     st.one_of(first_epsilons, amounts_more),
