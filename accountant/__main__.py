@@ -321,14 +321,14 @@ def _unit(rows_per_person: int) -> PrivacyUnit:
 
 def _part(epsilon: str | None, delta: str | None, mu: str | None, set_aside: str) -> AnyBudget:
     """The part of a grant that the options state: epsilon and delta, or mu."""
-    if mu is None and epsilon is not None and delta is not None:
+    if mu is None and epsilon is not None and delta is not None and set_aside == "0":
         return Budget.of(epsilon, delta)
     if mu is not None and epsilon is None and delta is None:
         aside = parse_amount(set_aside, "set_aside")
         return GaussianBudget.of(parse_amount(mu, "mu") ** 2, aside)
     raise InvalidValue(
         "budget must be epsilon and delta under the rule sum, or mu under the rule gaussian; got "
-        "others. Give --epsilon and --delta, or --mu."
+        "others. Give --epsilon and --delta, or --mu and perhaps --set-aside."
     )
 
 

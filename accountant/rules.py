@@ -109,18 +109,10 @@ class GaussianRule(Fact):
     set_aside: Amount
     """Of its delta, for (epsilon, delta) losses; never changed."""
 
-    def leak(self, budget: Budget) -> Fraction:
-        """The total variation that is kept for rounding: it weighs a 2^-20 part of delta.
-
-        A raise to this budget never lowers it.
-        """
-        kept = (
-            promise.delta
-            * _FOR_ROUNDING
-            / (1 + exponential_above(min(promise.epsilon, Fraction(_LARGEST_EPSILON))))
-            for promise in (self.budget, budget)
-        )
-        return in_short(max(kept), up=False)
+    @property
+    def leak(self) -> Fraction:
+        """The total variation that is kept for rounding; a raise may add to it."""
+        return _kept(self.budget)
 
     def cost(self, stages: Iterable[Stage]) -> GaussianBudget:
         """What the losses of the stages cost, rounded up.
@@ -152,7 +144,7 @@ class GaussianRule(Fact):
                 f"epsilon must be at most {_LARGEST_EPSILON} under the rule gaussian; got "
                 f"{show_up(budget.epsilon)}. Grant less."
             )
-        rest, leak = budget.delta - self.set_aside, self.leak(budget)
+        rest, leak = budget.delta - self.set_aside, max(self.leak, _kept(budget))
         mu = 0.0
         if rest > 0:
             with suppress(InvalidAmount):  # the leak alone weighs more
@@ -180,7 +172,7 @@ class GaussianRule(Fact):
         return GaussianBudget.of(
             in_short(budget.mu_squared, up=True),
             in_short(budget.delta, up=False),
-            in_short(whole.coordinates[2] * share, up=False),
+            in_short(GaussianBudget.of(*whole.coordinates).leak * share, up=False),
         )
 
     def advice(self, asked: AnyBudget, left: AnyBudget, budget: Budget, last: AnyBudget) -> str:
@@ -188,9 +180,10 @@ class GaussianRule(Fact):
         lacking = GaussianBudget.of(*asked.beyond(left).coordinates)
         mu_squared = left.coordinates[0]
         if lacking.delta and not lacking.mu_squared:
+            smaller = ", or a smaller delta" if left.coordinates[1] else ""
             return (
                 "What is set aside does not cover that delta: use a release whose losses are pure "
-                "or Gaussian, or a smaller delta."
+                f"or Gaussian{smaller}."
             )
         if lacking.leak and not lacking.mu_squared:
             return "What is kept for the rounding of noise is used up: ask the privacy officer."
@@ -232,6 +225,12 @@ def stated_losses(stages: Iterable[Stage]) -> tuple[Loss, ...]:
                 f"stage {stage.name!r} must state its losses; got none. Use the rule sum."
             )
     return tuple(loss for stage in listed for loss in stage.losses)
+
+
+def _kept(budget: Budget) -> Fraction:
+    """The total variation that weighs a 2^-20 part of delta."""
+    weight = 1 + exponential_above(min(budget.epsilon, Fraction(_LARGEST_EPSILON)))
+    return in_short(budget.delta * _FOR_ROUNDING / weight, up=False)
 
 
 def _lifted(epsilon: Fraction) -> Fraction:

@@ -63,10 +63,11 @@ def preview(
     """Show what a plan costs, stage by stage; no data is read and nothing is charged."""
     with exit_status():
         planned, accountant = Plan.read(plan), None
-        if (ledger is None) != (dataset is None):
-            leave(NAME, 2, "ledger and dataset must be given together; got one. Give both or none.")
+        if (ledger is None) != (dataset is None) or (allocation and ledger is None):
+            leave(NAME, 2, "ledger and dataset must be given together; got a part. Give both.")
         if ledger is not None and dataset is not None:
             accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
+            accountant.check_unit(planned.unit)
             planned = planned.at(accountant)
         shown = planned.preview(rows, columns)
         if as_json:
@@ -77,10 +78,10 @@ def preview(
             rule, left = accountant.rule, accountant.remaining()
             cost = shown.budget if isinstance(rule, SumRule) else rule.cost(shown.charged)
             times = cost.times_within(left)
-            console.print(
-                f"{_pool(allocation)} has {left.show_down()} left: enough for this plan {times} "
-                f"time{'' if times == 1 else 's'}."
-            )
+            enough = f": enough for this plan {times} time{'' if times == 1 else 's'}"
+            if planned.budget != Plan.read(plan).budget:  # a share, which is of what remains
+                enough = ""
+            console.print(f"{_pool(allocation)} has {left.show_down()} left{enough}.")
 
 
 @app.command()

@@ -57,7 +57,8 @@ class ShareBudget(Fact):
             )
         if isinstance(left, GaussianBudget):
             mu = _short(root_below(self.share * left.mu_squared))
-            return MuBudget(mu=mu, delta=accountant.budget.delta)
+            aside = _short(self.share * left.delta)  # if there is any, what pays for sparse ones
+            return MuBudget(mu=mu, delta=aside or accountant.budget.delta)
         return Budget.of(_short(self.share * left.epsilon), _short(self.share * left.delta))
 
 
