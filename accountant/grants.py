@@ -60,8 +60,7 @@ def allocate(
     check_title(allocation, "allocation")
     book = transaction.book(data_set, allocation=allocation)
     standing = book.pools.get(allocation)
-    whole = book.balance(None).total.granted
-    terms = terms.model_copy(update={"budget": book.rule.part(terms.budget, whole)})
+    terms = terms.model_copy(update={"budget": book.rule.part(terms.budget)})
     require_spendable(terms.budget)
     if standing is None:
         _require_distinct(allocation, "allocation", transaction.allocations(data_set))

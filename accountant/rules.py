@@ -56,7 +56,7 @@ class SumRule(Fact):
         """What a grant of this budget holds: the budget."""
         return budget
 
-    def part(self, budget: AnyBudget, _whole: AnyBudget) -> Budget:
+    def part(self, budget: AnyBudget) -> Budget:
         """The part of a grant that is asked for so.
 
         Raises:
@@ -111,8 +111,9 @@ class GaussianRule(Fact):
 
     @property
     def leak(self) -> Fraction:
-        """The total variation that is kept for rounding; a raise may add to it."""
-        return _kept(self.budget)
+        """The total variation that is kept for rounding: it weighs a 2^-20 part of delta."""
+        weight = 1 + exponential_above(min(self.budget.epsilon, Fraction(_LARGEST_EPSILON)))
+        return in_short(self.budget.delta * _FOR_ROUNDING / weight, up=False)
 
     def cost(self, stages: Iterable[Stage]) -> GaussianBudget:
         """What the losses of the stages cost, rounded up.
@@ -124,13 +125,13 @@ class GaussianRule(Fact):
         for loss in stated_losses(stages):
             match loss:
                 case GaussianLoss():
-                    mu_squared += in_short(loss.count * loss.mu**2, up=True)
-                    leak += in_short(loss.count * loss.leak, up=True)
+                    mu_squared += loss.count * loss.mu**2
+                    leak += loss.count * loss.leak
                 case PureLoss():
-                    mu_squared += in_short(loss.count * _lifted(loss.epsilon) ** 2, up=True)
+                    mu_squared += loss.count * _lifted(loss.epsilon) ** 2
                 case ApproximateLoss():
-                    mu_squared += in_short(loss.count * _lifted(loss.epsilon) ** 2, up=True)
-                    delta += in_short(loss.count * loss.delta, up=True)
+                    mu_squared += loss.count * _lifted(loss.epsilon) ** 2
+                    delta += loss.count * loss.delta
         return GaussianBudget.of(*(in_short(sum_, up=True) for sum_ in (mu_squared, delta, leak)))
 
     def capacity(self, budget: Budget) -> GaussianBudget:
@@ -144,7 +145,7 @@ class GaussianRule(Fact):
                 f"epsilon must be at most {_LARGEST_EPSILON} under the rule gaussian; got "
                 f"{show_up(budget.epsilon)}. Grant less."
             )
-        rest, leak = budget.delta - self.set_aside, max(self.leak, _kept(budget))
+        rest, leak = budget.delta - self.set_aside, self.leak
         mu = 0.0
         if rest > 0:
             with suppress(InvalidAmount):  # the leak alone weighs more
@@ -157,8 +158,8 @@ class GaussianRule(Fact):
             )
         return GaussianBudget.of(in_short(Fraction(mu) ** 2, up=False), self.set_aside, leak)
 
-    def part(self, budget: AnyBudget, whole: AnyBudget) -> GaussianBudget:
-        """The part of the whole that is asked for so, with its share of what rounding needs.
+    def part(self, budget: AnyBudget) -> GaussianBudget:
+        """The part of the grant that is asked for so, with its share of what rounding needs.
 
         Raises:
             InvalidAmount: it is no mu.
@@ -168,11 +169,11 @@ class GaussianRule(Fact):
                 f"budget must be a mu under the rule gaussian; got {budget}. Give mu, and what of "
                 "the delta set aside."
             )
-        share = min(budget.mu_squared / whole.coordinates[0], Fraction(1))
+        share = min(budget.mu_squared / self.capacity(self.budget).mu_squared, Fraction(1))
         return GaussianBudget.of(
             in_short(budget.mu_squared, up=True),
             in_short(budget.delta, up=False),
-            in_short(GaussianBudget.of(*whole.coordinates).leak * share, up=False),
+            in_short(self.leak * share, up=False),
         )
 
     def advice(self, asked: AnyBudget, left: AnyBudget, budget: Budget, last: AnyBudget) -> str:
@@ -225,12 +226,6 @@ def stated_losses(stages: Iterable[Stage]) -> tuple[Loss, ...]:
                 f"stage {stage.name!r} must state its losses; got none. Use the rule sum."
             )
     return tuple(loss for stage in listed for loss in stage.losses)
-
-
-def _kept(budget: Budget) -> Fraction:
-    """The total variation that weighs a 2^-20 part of delta."""
-    weight = 1 + exponential_above(min(budget.epsilon, Fraction(_LARGEST_EPSILON)))
-    return in_short(budget.delta * _FOR_ROUNDING / weight, up=False)
 
 
 def _lifted(epsilon: Fraction) -> Fraction:

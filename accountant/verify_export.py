@@ -126,9 +126,7 @@ class Book:
         ]
         aside, mu_squared, leak = map(add, *parts)
         first = amounts(self.terms["budget"])
-        kept = max(
-            Fraction(float(d)) / 2**20 / Fraction(1 + math.exp(e)) for d, e, _ in (first, money)
-        )
+        kept = first[0] / 2**20 / Fraction(1 + math.exp(first[1]))
         said = Fraction(self.terms.get("set_aside", "0"))
         require(aside == said, "another amount is aside than was set aside")
         require(near([leak], [kept]), "another leak is kept for rounding than a 2^-20 part")

@@ -260,7 +260,7 @@ def test_a_chance_of_a_truth_needs_what_was_set_aside(address: str) -> None:
         pay(keeper, "k", told("0.01", "1e-8"))
     assert str(caught.value).endswith(
         "What is set aside does not cover that delta: use a release whose losses are pure or "
-        "Gaussian, or a smaller delta."
+        "Gaussian."
     )
     assert caught.value.shortfall.coordinates[0] == 0
     assert caught.value.shortfall.delta == Fraction("1e-8") - keeper.granted.delta

@@ -568,7 +568,7 @@ def test_parts_fit_in_the_whole_with_their_share_of_the_rounding(parts: int) -> 
     asked = GaussianBudget.of(
         capacity.mu_squared * (1 - HAIR) / parts, ASIDE.set_aside / parts, capacity.leak
     )
-    part = ASIDE.part(asked, capacity)
+    part = ASIDE.part(asked)
     assert sum([part] * parts, start=GaussianBudget.of(0)).fits_within(capacity)
     assert asked.mu_squared <= part.mu_squared <= asked.mu_squared * (1 + HAIR)
     assert asked.delta * (1 - HAIR) <= part.delta <= asked.delta
@@ -578,7 +578,7 @@ def test_parts_fit_in_the_whole_with_their_share_of_the_rounding(parts: int) -> 
 
 def test_no_part_has_more_than_all_of_the_rounding() -> None:
     whole = ASIDE.capacity(GRANT)
-    assert whole.leak == ASIDE.part(GaussianBudget.of(2 * whole.mu_squared), whole).leak
+    assert whole.leak == ASIDE.part(GaussianBudget.of(2 * whole.mu_squared)).leak
 
 
 def test_a_part_of_an_epsilon_is_refused() -> None:
