@@ -21,7 +21,7 @@ LEAST_PERCENT = 1e-9
 
 def plot_budget(statement: Statement) -> Picture:
     """One bar for each amount that the grant's rule counts, with a segment for each stage."""
-    names = COUNTED[statement.rule.kind]
+    names = COUNTED[statement.rule.kind][:2]  # a leak is too small to be drawn
     spent = f"spent {statement.spent.show_up()} of {statement.granted.show_down()}"
     figure = new_figure(8, 3.4, f"Budget of {statement.data_set}", f"{spent}; {statement.unit}")
     axes = figure.subplots()
