@@ -13,7 +13,7 @@ from accountant.amounts import parse_amount
 from accountant.balances import Balance, Pool
 from accountant.books import Book
 from accountant.charges import Charge
-from accountant.composition import BudgetExceeded, require_spendable
+from accountant.composition import BudgetExceeded, require_fit, require_spendable
 from accountant.entries import Allocation, Entry, Grant, Refusal, Rejection, Started, Void
 from accountant.errors import (
     AccountantError,
@@ -26,7 +26,7 @@ from accountant.errors import (
 from accountant.facts import LONGEST_WORDS, check_name, check_reason, in_one_line, one_line
 from accountant.keys import Authorization, StoredRelease, check_key, check_plan
 from accountant.ledger import Ledger, Records, Transaction
-from accountant.rules import GaussianRule, SumRule
+from accountant.rules import GaussianRule, GrantRule
 from accountant.specs import AnyBudget, Budget, PrivacyUnit, Split, TableFacts
 from accountant.statements import Statement, read_statements
 
@@ -164,7 +164,7 @@ class Accountant:
             return self._book(records).promise
 
     @property
-    def rule(self) -> SumRule | GaussianRule:
+    def rule(self) -> GrantRule:
         """How charges add up."""
         with self.ledger.reading() as records:
             return self._book(records).rule
@@ -272,13 +272,11 @@ class Accountant:
 
     def _require_fit(self, records: Records, book: Book, charge: Charge) -> None:
         pool, cost, advice = book.pool(self.allocation), charge.cost(book.rule), ""
-        if cost.fits_within(pool.remaining):
-            return
-        if isinstance(book.rule, GaussianRule):
+        if isinstance(book.rule, GaussianRule) and not cost.fits_within(pool.remaining):
             last = records.last_charge(self.data_set, self.allocation)
             before = cost if last is None else last.cost(book.rule)
             advice = book.rule.advice(cost, pool.remaining, book.promise, before)
-        raise BudgetExceeded(cost, pool.granted, pool.spent, self.allocation, advice)
+        require_fit(cost, pool.granted, pool.spent, self.allocation, advice)
 
     def _book(self, records: Records, release_key: str | None = None) -> Book:
         book = records.book(self.data_set, release_key=release_key, allocation=self.allocation)

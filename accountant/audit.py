@@ -82,7 +82,7 @@ class Audit:
             yield str(problem).replace("body", "balance")
             return
         right, new = book.balance(entry.allocation), False
-        nothing = empty_pool(book.rule.cost(()))
+        nothing = empty_pool(book.rule.nothing)
         for name, ours, theirs in (
             ("free", right.free, stated.free),
             ("all", right.allocations, stated.allocations),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from accountant.facts import Fact
-from accountant.rules import NOTHING
-from accountant.specs import AnyBudget
+from accountant.specs import NOTHING, AnyBudget
 
 
 class Pool(Fact):

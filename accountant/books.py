@@ -29,7 +29,7 @@ from accountant.entries import (
 )
 from accountant.errors import InvalidAmount, InvalidValue
 from accountant.facts import AnyFact, Fact, check_name
-from accountant.rules import GaussianRule, SumRule
+from accountant.rules import GrantRule, SumRule
 from accountant.specs import AnyBudget, Budget, TableFacts
 
 State = Literal["charged", "started", "released", "voided"]
@@ -64,7 +64,7 @@ class Book:
     data_set: str
     grant: Grant | None = None
     budget: Budget | None = None  # of the grant, as it was raised since
-    rule: SumRule | GaussianRule = field(default_factory=SumRule)  # of the grant
+    rule: GrantRule = field(default_factory=SumRule)  # of the grant
     table: TableFacts | None = None
     pools: dict[str | None, Pool] = field(default_factory=dict)  # None: the free pool
     allocations: Pool = EMPTY  # all of them together
@@ -182,7 +182,7 @@ class Book:
     def _open(self, grant: Grant) -> None:
         self.grant, self.table, self.budget = grant, grant.table, grant.budget
         self.rule = grant.counting
-        self.pools[None] = self.allocations = empty_pool(self.rule.cost(()))
+        self.pools[None] = self.allocations = empty_pool(self.rule.nothing)
 
     def _add_raise(self, name: str | None, raised: Raise) -> None:
         require_spendable(raised.budget)
@@ -224,7 +224,7 @@ class Book:
 
     def _set_aside(self, name: str, budget: AnyBudget) -> None:
         """Move a budget from the free pool into an allocation."""
-        free, part = self.pool(None), Pool(granted=budget, spent=self.rule.cost(()))
+        free, part = self.pool(None), Pool(granted=budget, spent=self.rule.nothing)
         if not budget.fits_within(free.remaining):
             raise RuleError(f"the free pool held {free.remaining.show_down()}")
         self.pools[None] = free - part
@@ -233,7 +233,7 @@ class Book:
 
     def _grow(self, name: str | None, budget: AnyBudget) -> None:
         """Put a budget into a pool."""
-        nothing = self.rule.cost(())
+        nothing = self.rule.nothing
         before = self.pools.get(name) or empty_pool(nothing)
         self.pools[name] = before + Pool(granted=budget, spent=nothing)
 
@@ -264,7 +264,7 @@ class Book:
         pool = self.pool(entry.allocation)
         attempt = self._note_attempt(entry, charge)
         if not attempt.cost.fits_within(pool.remaining):
-            attempt.cost = self.rule.cost(())  # not counted, so that a void cannot give it back
+            attempt.cost = self.rule.nothing  # not counted, so that a void cannot give it back
             raise RuleError(f"the charge exceeds what remained, {pool.remaining.show_down()}")
         self._spend(entry.allocation, pool.spent + attempt.cost)
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from accountant.errors import InvalidAmount
 from accountant.facts import Fact, Name, Words
-from accountant.rules import CommittedRule, GaussianRule, SumRule
+from accountant.rules import Composition, GrantRule, SumRule, composing_rule
 from accountant.specs import AnyBudget, Budget, PrivacyUnit, Stage
-
-Composition = Literal["sum", "committed"]
-"""How the stages of one plan compose: see `rules`."""
 
 
 class Charge(Fact):
@@ -30,7 +27,7 @@ class Charge(Fact):
 
     @model_validator(mode="after")
     def _stages_within(self) -> Self:
-        rule = SumRule() if self.composition == "sum" else CommittedRule(delta=self.budget.delta)
+        rule = composing_rule(self.composition, self.budget.delta)
         together = rule.cost(self.stages)
         if not together.fits_within(self.budget):
             raise InvalidAmount(
@@ -39,7 +36,7 @@ class Charge(Fact):
             )
         return self
 
-    def cost(self, rule: SumRule | GaussianRule) -> AnyBudget:
+    def cost(self, rule: GrantRule) -> AnyBudget:
         """What a grant under this rule pays: the whole budget, or what the stages' losses cost.
 
         Raises:

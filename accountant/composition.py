@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 from accountant.amounts import to_text
 from accountant.errors import AccountantError, InvalidAmount
-from accountant.rules import NOTHING
-from accountant.specs import AnyBudget, Budget, GaussianBudget
+from accountant.specs import NOTHING, AnyBudget, Budget, GaussianBudget
 
 GRID = 10**300 * math.lcm(*range(1, 101))  # every amount of money is a multiple of 1 / GRID
 LARGEST = 10**100
@@ -66,7 +65,7 @@ class BudgetExceeded(AccountantError):
 
 def total(budgets: Iterable[Budget]) -> Budget:
     """The exact sum."""
-    return sum(budgets, start=NOTHING)
+    return NOTHING.plus(budgets)
 
 
 def require_spendable(budget: AnyBudget) -> None:

@@ -17,7 +17,7 @@ from accountant.amounts import Amount, to_text
 from accountant.charges import Charge
 from accountant.errors import InvalidAmount, InvalidValue
 from accountant.facts import Fact, Name, Reason, Words
-from accountant.rules import GaussianRule, SumRule
+from accountant.rules import GaussianRule, GrantRule, SumRule
 from accountant.specs import AnyBudget, Budget, PrivacyUnit, TableFacts
 
 GENESIS = "0" * 64  # stands for the hash before the first entry
@@ -40,7 +40,7 @@ class Grant(Fact):
     purpose: Words
 
     @property
-    def counting(self) -> SumRule | GaussianRule:
+    def counting(self) -> GrantRule:
         """The rule by which charges add up."""
         if self.rule == "sum":
             return SumRule()

@@ -161,7 +161,7 @@ def _require_more(data_set: str, book: Book, budget: Budget) -> None:
     try:
         more = book.rule.capacity(budget)
     except InvalidAmount:  # what is set aside, or kept for rounding, would outweigh delta
-        more = book.rule.cost(())
+        more = book.rule.nothing
     if more == granted or not granted.fits_within(more):
         raise GrantConflict(
             f"grant must hold more after a raise; got {more.show_down()}, where {data_set!r} has "

@@ -21,7 +21,7 @@ from accountant.facts import Fact
 from accountant.gaussian import gaussian_epsilon, lifted_mu
 from accountant.laws import NEGLIGIBLE, Law, composed_epsilon
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
-from accountant.risk import Risk, risk_of_budget, risk_of_losses
+from accountant.risk import Risk, risk_of, risk_of_budget
 from accountant.rules import hardest
 from accountant.specs import Budget, GaussianBudget
 
@@ -80,8 +80,7 @@ def reading_of_losses(losses: Iterable[Loss], deltas: Iterable[Fraction] = ()) -
 
 def reading_of_budget(budget: Budget) -> Reading:
     """Of all releases of this total, even if each was chosen after the last."""
-    loss = ApproximateLoss(epsilon=budget.epsilon, delta=budget.delta)
-    return _reading((loss,), _falling([budget.delta]), "budget")
+    return _reading(hardest(budget), _falling([budget.delta]), "budget")
 
 
 def reading_of_gaussian(total: GaussianBudget, deltas: Iterable[Fraction] = ()) -> Reading:
@@ -123,16 +122,8 @@ def _reading(
         losses=losses,
         curve=_curve(losses, deltas),
         **dominating._asdict(),
-        risk=_risk(losses, basis),
+        risk=risk_of(losses, basis),
     )
-
-
-def _risk(losses: tuple[Loss, ...], basis: Literal["losses", "budget"]) -> Risk:
-    match losses:
-        case (ApproximateLoss(epsilon=epsilon, delta=delta),) if basis == "budget":
-            return risk_of_budget(Budget.of(epsilon, delta))
-        case _:
-            return risk_of_losses(losses)
 
 
 def _falling(deltas: Iterable[Fraction]) -> tuple[Fraction, ...]:

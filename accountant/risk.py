@@ -45,16 +45,17 @@ class Risk(Fact):
 
 def risk_of_losses(losses: Iterable[Loss]) -> Risk:
     """The risk of one plan, whose losses were all fixed before it ran."""
-    return _risk(tuple(losses), "losses")
+    return risk_of(tuple(losses), "losses")
 
 
 def risk_of_budget(budget: AnyBudget) -> Risk:
     """The most that releases of this total can mean, even if each was chosen after the last."""
-    return _risk(hardest(budget), "budget" if isinstance(budget, Budget) else "mu")
+    return risk_of(hardest(budget), "budget" if isinstance(budget, Budget) else "mu")
 
 
 @lru_cache(maxsize=4096)
-def _risk(losses: tuple[Loss, ...], basis: Literal["losses", "budget", "mu"]) -> Risk:
+def risk_of(losses: tuple[Loss, ...], basis: Literal["losses", "budget", "mu"]) -> Risk:
+    """The risk of these losses, and what they stand for."""
     law = Law.of(losses, NEGLIGIBLE)
     if law.mu == law.leak == 0 and law.values == ((0.0, 1.0),):
         bounds = [0.0, *FALSE_POSITIVE_RATES]

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -35,9 +35,7 @@ from accountant.facts import Fact
 from accountant.gaussian import exponential_above, gaussian_epsilon, gaussian_mu, lifted_mu
 from accountant.laws import composed_epsilon
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss, check_delta
-from accountant.specs import AnyBudget, Budget, GaussianBudget, Stage
-
-NOTHING = Budget.of(0, 0)
+from accountant.specs import NOTHING, AnyBudget, Budget, GaussianBudget, Stage
 
 _FOR_ROUNDING = Fraction(1, 2**20)  # of a grant's delta: for Gaussian noise that is integers
 _LARGEST_EPSILON = 100  # of a Gaussian grant
@@ -46,11 +44,12 @@ _LARGEST_EPSILON = 100  # of a Gaussian grant
 class SumRule(Fact):
     """Epsilons add and deltas add, as the stages state them."""
 
+    nothing: ClassVar = NOTHING
     kind: Literal["sum"] = "sum"
 
     def cost(self, stages: Iterable[Stage]) -> Budget:
         """The sum of the stages' budgets."""
-        return sum((stage.budget for stage in stages), start=NOTHING)
+        return NOTHING.plus(stage.budget for stage in stages)
 
     def capacity(self, budget: Budget) -> Budget:
         """What a grant of this budget holds: the budget."""
@@ -103,6 +102,7 @@ class GaussianRule(Fact):
     more than the grant: a leak weighs 1 + e^epsilon, most of it under the other table.
     """
 
+    nothing: ClassVar = GaussianBudget.of(0)
     kind: Literal["gaussian"] = "gaussian"
     budget: Budget
     """Of the grant, when it was given."""
@@ -116,23 +116,8 @@ class GaussianRule(Fact):
         return in_short(self.budget.delta * _FOR_ROUNDING / weight, up=False)
 
     def cost(self, stages: Iterable[Stage]) -> GaussianBudget:
-        """What the losses of the stages cost, rounded up.
-
-        Raises:
-            InvalidAmount: a stage states no losses, or one that no mu covers.
-        """
-        mu_squared = delta = leak = Fraction(0)
-        for loss in stated_losses(stages):
-            match loss:
-                case GaussianLoss():
-                    mu_squared += loss.count * loss.mu**2
-                    leak += loss.count * loss.leak
-                case PureLoss():
-                    mu_squared += loss.count * _lifted(loss.epsilon) ** 2
-                case ApproximateLoss():
-                    mu_squared += loss.count * _lifted(loss.epsilon) ** 2
-                    delta += loss.count * loss.delta
-        return GaussianBudget.of(*(in_short(sum_, up=True) for sum_ in (mu_squared, delta, leak)))
+        """As `gaussian_cost`: the same under every grant."""
+        return gaussian_cost(stages)
 
     def capacity(self, budget: Budget) -> GaussianBudget:
         """What the grant holds, or would hold when raised to this budget.
@@ -202,6 +187,38 @@ class GaussianRule(Fact):
 
 Rule = Annotated[SumRule | CommittedRule | GaussianRule, Field(discriminator="kind")]
 """Any of the three rules, told apart by `kind`."""
+
+
+GrantRule = Annotated[SumRule | GaussianRule, Field(discriminator="kind")]
+"""A rule by which charges to a grant add up."""
+
+Composition = Literal["sum", "committed"]
+"""How the stages of one plan compose."""
+
+
+def composing_rule(composition: Composition, delta: Fraction) -> SumRule | CommittedRule:
+    """The rule of a composition; a committed plan is composed at this delta."""
+    return SumRule() if composition == "sum" else CommittedRule(delta=delta)
+
+
+def gaussian_cost(stages: Iterable[Stage]) -> GaussianBudget:
+    """What the losses of stages cost by the rule `gaussian`, rounded up.
+
+    Raises:
+        InvalidAmount: a stage states no losses, or one that no mu covers.
+    """
+    mu_squared = delta = leak = Fraction(0)
+    for loss in stated_losses(stages):
+        match loss:
+            case GaussianLoss():
+                mu_squared += loss.count * loss.mu**2
+                leak += loss.count * loss.leak
+            case PureLoss():
+                mu_squared += loss.count * _lifted(loss.epsilon) ** 2
+            case ApproximateLoss():
+                mu_squared += loss.count * _lifted(loss.epsilon) ** 2
+                delta += loss.count * loss.delta
+    return GaussianBudget.of(*(in_short(sum_, up=True) for sum_ in (mu_squared, delta, leak)))
 
 
 def hardest(budget: AnyBudget) -> tuple[Loss, ...]:

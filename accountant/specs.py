@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
@@ -50,6 +51,13 @@ class _Amounts(Fact):
     def __add__(self, other: _Amounts) -> Self:
         return self.of(*(one + more for one, more in self._beside(other)))
 
+    def plus(self, others: Iterable[_Amounts]) -> Self:
+        """The sum with all of these. Amounts are added, not facts: thousands take no time."""
+        amounts = self.coordinates
+        for other in others:
+            amounts = tuple(one + more for one, more in zip(amounts, other.like(self), strict=True))
+        return self.of(*amounts)
+
     def __sub__(self, other: _Amounts) -> Self:
         return self.of(*(one - less for one, less in self._beside(other)))
 
@@ -65,12 +73,16 @@ class _Amounts(Fact):
         """How often this fits in the other; 0 of nothing, which never fills it."""
         return min((most // one for one, most in self._beside(other) if one), default=0)
 
-    def _beside(self, other: _Amounts) -> list[tuple[Fraction, Fraction]]:
+    def like(self, other: _Amounts) -> tuple[Fraction, ...]:
+        """The amounts, if both are counted by one rule; InvalidAmount otherwise."""
         if type(other) is not type(self):
             raise InvalidAmount(
-                f"budgets must be counted by one rule; got {self} and {other}. Use the grant's."
+                f"budgets must be counted by one rule; got {other} and {self}. Use the grant's."
             )
-        return list(zip(self.coordinates, other.coordinates, strict=True))
+        return self.coordinates
+
+    def _beside(self, other: _Amounts) -> list[tuple[Fraction, Fraction]]:
+        return list(zip(self.coordinates, other.like(self), strict=True))
 
 
 class Budget(_Amounts):
@@ -167,6 +179,8 @@ class GaussianBudget(_Amounts):
         leak = f", leak {to_text(self.leak)}" if self.leak else ""
         return f"mu squared {to_text(self.mu_squared)} and delta {to_text(self.delta)} aside{leak}"
 
+
+NOTHING = Budget.of(0, 0)
 
 AnyBudget = Budget | GaussianBudget
 """What a pool holds: one or the other, by the rule of its grant."""

@@ -6,22 +6,20 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from accountant.amounts import show_delta_up, show_up
 from accountant.audit import Audit, require_sound
 from accountant.balances import Pool
 from accountant.books import Book, State, read_body
-from accountant.charges import Charge, Composition
+from accountant.charges import Charge
 from accountant.entries import Allocation, Entry, Grant, Raise, Refusal, Rejection, Void
 from accountant.facts import Fact
 from accountant.laws import composed_epsilon
-from accountant.losses import Loss
 from accountant.readings import Reading, reading_of_budget, reading_of_gaussian
 from accountant.risk import Risk, risk_of_budget, risk_of_losses
-from accountant.rules import GaussianRule, SumRule
+from accountant.rules import Composition, GrantRule, stated_losses
 from accountant.specs import AnyBudget, Budget, GaussianBudget, PrivacyUnit, Stage, TableFacts
 
 PUBLIC = (
@@ -125,7 +123,7 @@ class Statement(Fact):
     grants: tuple[GrantLine, ...]
     budget: Budget
     """What the whole grant promises, as raised since."""
-    rule: Annotated[SumRule | GaussianRule, Field(discriminator="kind")]
+    rule: GrantRule
     """How charges add up."""
     granted: AnyBudget
     """What may be spent under that rule: the budget itself, or a mu, a delta aside and a leak."""
@@ -260,13 +258,14 @@ def _allocation(name: str, pool: Pool, grants: tuple[GrantLine, ...]) -> Allocat
 
 def _charge(
     entry: Entry,
-    rule: SumRule | GaussianRule,
+    rule: GrantRule,
     state: State,
     stored_at: str,
     void: VoidLine | None,
 ) -> ChargeLine:
     charge = read_body(entry, Charge)
-    losses = _losses(charge)
+    stated = all(stage.losses for stage in charge.stages)
+    losses = stated_losses(charge.stages) if stated else ()
     return ChargeLine(
         sequence=entry.sequence,
         key=charge.release_key,
@@ -285,13 +284,6 @@ def _charge(
         composed=composed_epsilon(losses, charge.budget.delta) if losses else None,
         risk=risk_of_losses(losses) if losses else risk_of_budget(charge.budget),
     )
-
-
-def _losses(charge: Charge) -> tuple[Loss, ...]:
-    """Those of all stages, if every stage states its own."""
-    if not all(stage.losses for stage in charge.stages):
-        return ()
-    return tuple(loss for stage in charge.stages for loss in stage.losses)
 
 
 def _refusal(entry: Entry) -> RefusalLine:

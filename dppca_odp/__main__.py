@@ -24,7 +24,9 @@ from accountant import (
     SumRule,
     TableMismatch,
 )
+from accountant.rules import gaussian_cost
 from accountant.scripts import INTERRUPTED, leave, run_script
+from dppca_odp.budgets import ShareBudget
 from dppca_odp.errors import DppcaError, InvalidPlan, InvalidRelease, UnusableTable
 from dppca_odp.plan import Plan
 from dppca_odp.plots.pictures import save_pictures
@@ -62,14 +64,13 @@ def preview(
 ) -> None:
     """Show what a plan costs, stage by stage; no data is read and nothing is charged."""
     with exit_status():
-        planned, accountant = Plan.read(plan), None
+        asked, accountant = Plan.read(plan), None
         if (ledger is None) != (dataset is None) or (allocation and ledger is None):
             leave(NAME, 2, "ledger and dataset must be given together; got a part. Give both.")
         if ledger is not None and dataset is not None:
             accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
-            accountant.check_unit(planned.unit)
-            planned = planned.at(accountant)
-        shown = planned.preview(rows, columns)
+            accountant.check_unit(asked.unit)
+        shown = (asked.at(accountant) if accountant else asked).preview(rows, columns)
         if as_json:
             typer.echo(shown.model_dump_json(indent=2))
             return
@@ -79,7 +80,7 @@ def preview(
             cost = shown.budget if isinstance(rule, SumRule) else rule.cost(shown.charged)
             times = cost.times_within(left)
             enough = f": enough for this plan {times} time{'' if times == 1 else 's'}"
-            if planned.budget != Plan.read(plan).budget:  # a share, which is of what remains
+            if isinstance(asked.budget, ShareBudget):  # of what remains, however little
                 enough = ""
             console.print(f"{_pool(allocation)} has {left.show_down()} left{enough}.")
 
@@ -113,9 +114,11 @@ def run(
         if as_json:
             typer.echo(release.model_dump_json(indent=2))
             return
-        cost = "nothing: it was already paid for" if release.from_ledger else str(release.budget)
-        if isinstance(accountant.rule, GaussianRule) and not release.from_ledger:
-            cost += f", counted as {accountant.rule.cost(release.stages).show_up()}"
+        cost = str(release.budget)
+        if release.from_ledger:
+            cost = "nothing: it was already paid for"
+        elif isinstance(accountant.rule, GaussianRule):
+            cost += f", counted as {gaussian_cost(release.stages).show_up()}"
         console.print(release)
         left = accountant.remaining().show_down()
         console.print(f"Cost {cost}. {_pool(allocation)} has {left} left.")

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.rule import Rule
 
 from accountant import Accountant, Budget, BudgetExceeded, PrivacyUnit, reading_of_losses
+from accountant.rules import stated_losses
 from dppca_odp.columns import Column, Label
 from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.clipped import Clipped
@@ -135,7 +136,7 @@ def run_demo(out: Path, console: Console) -> None:
     console.print(Rule("6. The ledger"))
     console.print(accountant.statement().render(console.width), markup=False, highlight=False)
     plot_budget(accountant.statement()).savefig(out / "budget.png")
-    losses = [loss for stage in release.stages for loss in stage.losses]
+    losses = stated_losses(release.stages)
     delta = release.budget.delta
     told = plot_privacy(reading_of_losses(losses, [delta]), "What the release can tell", delta)
     told.savefig(out / "privacy.png")

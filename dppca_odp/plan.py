@@ -7,7 +7,7 @@ measurement, and run against an accountant.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -21,13 +21,18 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from accountant import Accountant, Charge
 from accountant.amounts import float_below, in_short, show_delta_down
-from accountant.charges import Composition
 from accountant.composition import require_spendable
 from accountant.entries import canonical_json
 from accountant.errors import InvalidAmount
 from accountant.facts import Fact, in_one_line, read_file
-from accountant.rules import CommittedRule, GaussianRule, SumRule
-from accountant.specs import Budget, PrivacyUnit, Split, StageWeight
+from accountant.rules import (
+    CommittedRule,
+    Composition,
+    SumRule,
+    composing_rule,
+    gaussian_cost,
+)
+from accountant.specs import AnyBudget, Budget, PrivacyUnit, Split, Stage, StageWeight
 from dppca_odp.budgets import MuBudget, PlanBudget, ShareBudget
 from dppca_odp.columns import Column, Label
 from dppca_odp.directions import Directions
@@ -180,9 +185,7 @@ class Plan(Fact):
 
     @property
     def _rule(self) -> SumRule | CommittedRule:
-        if self.composition == "sum":
-            return SumRule()
-        return CommittedRule(delta=Fraction(self.certified_delta))
+        return composing_rule(self.composition, Fraction(self.certified_delta))
 
     def factor(self, rows: int) -> Fraction:
         """What each release's share of epsilon is multiplied by: 1, if epsilons add.
@@ -229,7 +232,7 @@ class Plan(Fact):
             columns=len(self.columns),
             composition=self.composition,
             stages=stages,
-            costs=Costs.of([line.stage for line in stages], price, Fraction(self.certified_delta)),
+            costs=Costs.of([line.stage for line in stages], Fraction(self.certified_delta)),
             noise_scales=NoiseScales(sum=noise_scales("sum"), committed=noise_scales("committed")),
         )
 
@@ -418,14 +421,15 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
 @lru_cache(maxsize=64)
 def _solved_factor(plan: Plan, rows: int) -> Fraction:
     """The factor with which all stages together cost the plan's mu, or its epsilon."""
-    rule: CommittedRule | GaussianRule = CommittedRule(delta=Fraction(plan.certified_delta))
+    by_rule: Callable[[Iterable[Stage]], AnyBudget] = CommittedRule(
+        delta=Fraction(plan.certified_delta)
+    ).cost
     most, least = plan.whole.epsilon, LEAST
     if isinstance(plan.budget, MuBudget):
-        rule = GaussianRule(budget=plan.whole, set_aside=Fraction(0))
-        most, least = plan.budget.mu**2, Fraction(0)
+        by_rule, most, least = gaussian_cost, plan.budget.mu**2, Fraction(0)
 
     def cost(factor: Fraction) -> Fraction:
-        return rule.cost(line.stage for line in plan.stages_at(rows, factor)).coordinates[0]
+        return by_rule(line.stage for line in plan.stages_at(rows, factor)).coordinates[0]
 
     try:
         return largest_factor(cost, most, least)

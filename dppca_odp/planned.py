@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 from opendp.mod import Domain, Measurement, Metric
-from pydantic import BeforeValidator, Discriminator, Field, PlainSerializer, Tag
+from pydantic import BeforeValidator, Discriminator, Field, PlainSerializer, Tag, model_validator
 
 from accountant.amounts import Amount, to_text
 from accountant.facts import Fact, Name
@@ -69,6 +69,28 @@ def reweighted(defaults: Split, weights: StageWeights) -> Split:
             for stage in defaults.weights
         )
     )
+
+
+class Weighted(Fact, ABC):
+    """What is cut into stages by weights."""
+
+    weights: StageWeights = ()
+    """Of some of its stages, in place of their own."""
+
+    @property
+    @abstractmethod
+    def own_split(self) -> Split:
+        """The stages with their own weights."""
+
+    @property
+    def split(self) -> Split:
+        """The stages with the weights that are given."""
+        return reweighted(self.own_split, self.weights)
+
+    @model_validator(mode="after")
+    def _weights_suit(self) -> Self:
+        _ = self.split  # refuses weights of other stages
+        return self
 
 
 class PlannedStage(Fact):

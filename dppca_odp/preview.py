@@ -11,10 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from accountant.amounts import show_delta_up, show_up
-from accountant.charges import Composition
 from accountant.errors import InvalidAmount
 from accountant.facts import Fact
-from accountant.rules import CommittedRule, GaussianRule, SumRule
+from accountant.rules import CommittedRule, Composition, SumRule, gaussian_cost
 from accountant.specs import Budget, GaussianBudget, PrivacyUnit, Stage
 from dppca_odp.paper import on_paper
 from dppca_odp.planned import PlannedStage
@@ -30,14 +29,14 @@ class Costs(Fact):
     """Of a grant that counts in mu."""
 
     @classmethod
-    def of(cls, stages: Sequence[Stage], budget: Budget, delta: Fraction) -> Costs:
-        """The costs of the stages of a plan of this budget, composed at this delta."""
+    def of(cls, stages: Sequence[Stage], delta: Fraction) -> Costs:
+        """The costs of the stages of a plan, composed at this delta."""
         try:
             committed = CommittedRule(delta=delta).cost(stages)
         except InvalidAmount:  # the stages tell as much as delta at any epsilon
             committed = None
         try:
-            gaussian = GaussianRule(budget=budget, set_aside=Fraction(0)).cost(stages)
+            gaussian = gaussian_cost(stages)
         except InvalidAmount:  # an epsilon that no mu covers
             gaussian = None
         return cls(sum=SumRule().cost(stages), committed=committed, gaussian=gaussian)

@@ -13,8 +13,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from accountant.charges import Composition
 from accountant.facts import Fact, read_file
+from accountant.rules import Composition
 from accountant.specs import Budget, PrivacyUnit, Stage
 from dppca_odp.errors import InvalidRelease
 from dppca_odp.frame import Frame

@@ -19,7 +19,7 @@ from accountant.amounts import Amount
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
-from dppca_odp.planned import PlannedStage, StageWeights, reweighted
+from dppca_odp.planned import PlannedStage, Weighted
 from dppca_odp.primitives.means import mean_stage
 from dppca_odp.primitives.noise import lowered, make_gaussian_steps
 from dppca_odp.primitives.scales import make_dyadic_scale
@@ -38,7 +38,7 @@ LEAST_PAIRS = 4
 LARGEST_MEAN = 1e190
 
 
-class Huber(EigenvalueMethod):
+class Huber(Weighted, EigenvalueMethod):
     """Parameters of the Huber mean."""
 
     kind: Literal["huber"] = "huber"
@@ -56,8 +56,6 @@ class Huber(EigenvalueMethod):
     """T; left out: the logarithm of the number of pairs, rounded up."""
     blocks: Annotated[int, Field(ge=1)] | None = None
     """M; left out: half the square root of the number of pairs, rounded down, at least 1."""
-    weights: StageWeights = ()
-    """Of the stages scale and gradient descent, rho and 1 - rho."""
 
     @model_validator(mode="after")
     def _scales_in_order(self) -> Self:
@@ -68,18 +66,13 @@ class Huber(EigenvalueMethod):
             )
         return self
 
-    @model_validator(mode="after")
-    def _weights_suit(self) -> Self:
-        _ = self.split  # refuses weights of other stages
-        return self
-
     @property
-    def split(self) -> Split:
+    def own_split(self) -> Split:
         """The source's rule: rho of epsilon for the scales; the rest and delta for the descent."""
         rho = self.scale_fraction
         scale = StageWeight(name="scale", weight=rho, uses_delta=False)
         descent = StageWeight(name="gradient descent", weight=1 - rho, uses_delta=True)
-        return reweighted(Split(weights=(scale, descent)), self.weights)
+        return Split(weights=(scale, descent))
 
     def counts(self, pairs: int) -> tuple[int, int]:
         """The numbers of steps and blocks for a number of pairs.

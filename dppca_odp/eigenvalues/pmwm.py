@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
-from dppca_odp.planned import PlannedStage, StageWeights, reweighted
+from dppca_odp.planned import PlannedStage, Weighted
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
 from dppca_odp.primitives.noise import lowered
 from dppca_odp.primitives.pairs import make_part_of_pairs
@@ -35,7 +35,7 @@ SPLIT = Split(
 )
 
 
-class PMWM(EigenvalueMethod):
+class PMWM(Weighted, EigenvalueMethod):
     """Parameters of the private modified winsorized mean."""
 
     kind: Literal["pmwm"] = "pmwm"
@@ -50,8 +50,6 @@ class PMWM(EigenvalueMethod):
     pair_rows: Literal["reuse", "split"] = "split"
     """Use all pairs in both stages, or half for the cutoffs and the rest for the mean."""
     grid: SearchGrid = SearchGrid()
-    weights: StageWeights = ()
-    """Of the stages quantile and mean, 1 each."""
 
     @model_validator(mode="after")
     def _bounds_in_order(self) -> Self:
@@ -62,15 +60,10 @@ class PMWM(EigenvalueMethod):
             )
         return self
 
-    @model_validator(mode="after")
-    def _weights_suit(self) -> Self:
-        _ = self.split  # refuses weights of other stages
-        return self
-
     @property
-    def split(self) -> Split:
-        """The source's rule, if no other weights are given."""
-        return reweighted(SPLIT, self.weights)
+    def own_split(self) -> Split:
+        """The source's rule: quantile and mean, 1 each."""
+        return SPLIT
 
     def parts(self, pairs: int) -> tuple[range, range]:
         """The positions of the pairs used for the cutoffs, and for the mean.

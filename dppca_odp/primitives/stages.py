@@ -15,8 +15,8 @@ from opendp.mod import Domain, Measure, Measurement, Metric, Transformation
 
 from accountant.amounts import float_above
 from accountant.losses import ApproximateLoss, GaussianLoss, Loss, PureLoss
-from accountant.rules import NOTHING, CommittedRule
-from accountant.specs import Budget, Stage
+from accountant.rules import CommittedRule
+from accountant.specs import NOTHING, Budget, Stage
 from dppca_odp.primitives.noise import gaussian_to_approximate, lowered, stage_loss
 from dppca_odp.spaces import approximate, gaussian_privacy, is_measured_in, pure, to_then
 
@@ -224,8 +224,8 @@ def _slots(stage: Stage) -> Iterator[_Slot]:
         for loss in stage.losses
         for _ in range(loss.count)
     ]
-    costs = [Budget.of(*map(Fraction, slot.cost)) for slot in slots]
-    if not sum(costs, start=NOTHING).fits_within(stage.budget):
+    costs = (Budget.of(*map(Fraction, slot.cost)) for slot in slots)
+    if not NOTHING.plus(costs).fits_within(stage.budget):
         raise ValueError(
             f"the losses of {stage.name} must come to at most its budget, {stage.budget}; got "
             f"{', '.join(map(str, stage.losses))}. Give a Gaussian loss a stage of its own."

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag
 
 from accountant.amounts import Amount
 from accountant.losses import ApproximateLoss
@@ -20,10 +20,9 @@ from dppca_odp.planned import (
     PlannedRelease,
     PlannedStage,
     Setting,
-    StageWeights,
     StandsOn,
+    Weighted,
     named,
-    reweighted,
 )
 from dppca_odp.primitives.columns import make_projection
 from dppca_odp.primitives.stages import Ask, Program, make_in_stages, program_after
@@ -80,7 +79,7 @@ class ScorePicture(NamedTuple):
     warnings: tuple[str, ...]
 
 
-class Scores(PlannedRelease):
+class Scores(Weighted, PlannedRelease):
     """A private score picture as a release of a plan."""
 
     kind: Literal["scores"] = "scores"
@@ -97,22 +96,15 @@ class Scores(PlannedRelease):
     frame_weight: Weight = Fraction(1)
     histogram_weight: Weight = Fraction(1)
     """How the share is split when the frame is private; a public one leaves all to the counts."""
-    weights: StageWeights = ()
-    """Of the stages frame and histogram, as above."""
-
-    @model_validator(mode="after")
-    def _weights_suit(self) -> Self:
-        _ = self.split  # refuses weights of other stages
-        return self
 
     @property
-    def split(self) -> Split:
+    def own_split(self) -> Split:
         """The frame, if it is private, takes no delta."""
         frame = StageWeight(name="frame", weight=self.frame_weight, uses_delta=False)
         histogram = StageWeight(name="histogram", weight=self.histogram_weight, uses_delta=True)
         public = isinstance(self.frame, Frame)
         stages = (histogram,) if public else (frame, histogram)
-        return reweighted(Split(weights=stages), self.weights)
+        return Split(weights=stages)
 
     def check(self, *, columns: int, components: int, labels: tuple[Label, ...]) -> None:
         """Refuse axes that are equal or not there, and a label that is not declared."""

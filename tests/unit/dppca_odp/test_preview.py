@@ -23,7 +23,7 @@ def preview(*lines, committed=True, composition="sum"):
         columns=3,
         composition=composition,
         stages=lines,
-        costs=Costs.of([line.stage for line in lines], BUDGET, MILLIONTH),
+        costs=Costs.of([line.stage for line in lines], MILLIONTH),
         noise_scales=NoiseScales(sum=scales, committed=halves if committed else None),
     )
 
@@ -75,7 +75,7 @@ def test_the_noise_of_both_compositions_stands_side_by_side():
 
 def test_the_cost_by_each_rule_is_that_of_the_rule_rounded_up():
     stages = [line.stage for line in LINES]
-    costs = Costs.of(stages, BUDGET, MILLIONTH)
+    costs = Costs.of(stages, MILLIONTH)
     assert costs.sum == Budget.of(1, "3e-6")
     assert costs.committed == CommittedRule(delta=MILLIONTH).cost(stages)
     assert costs.gaussian == GaussianRule(budget=BUDGET, set_aside=0).cost(stages)
@@ -99,7 +99,7 @@ def test_the_cost_by_each_rule_is_that_of_the_rule_rounded_up():
 )
 def test_a_rule_without_an_answer_says_none(loss, epsilon, missing):
     budget = Budget.of(epsilon, "1e-6")
-    costs = Costs.of([Stage(name="s", budget=budget, losses=(loss,))], budget, MILLIONTH)
+    costs = Costs.of([Stage(name="s", budget=budget, losses=(loss,))], MILLIONTH)
     told = dict(costs.lines())
     assert [rule for rule, cost in told.items() if cost.startswith("none")] == missing
     assert costs == Costs.model_validate_json(costs.model_dump_json())
