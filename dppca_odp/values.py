@@ -38,9 +38,18 @@ def as_matrix(values: npt.ArrayLike, rows: int, columns: int) -> Floats:
     """
     with np.errstate(all="ignore"):
         matrix = np.asarray(values, dtype=np.float64)
-    if matrix.shape != (rows, columns):
+    check_shape(matrix.shape, rows, columns)
+    return matrix
+
+
+def check_shape(shape: tuple[int, ...], rows: int, columns: int) -> None:
+    """Refuse a matrix of another than the public shape.
+
+    Raises:
+        ValueError: the shape differs.
+    """
+    if shape != (rows, columns):
         raise ValueError(
-            f"the matrix must be {rows} by {columns}; got shape {matrix.shape}. "
+            f"the matrix must be {rows} by {columns}; got shape {shape}. "
             "Build the measurement for this shape."
         )
-    return matrix

@@ -9,11 +9,9 @@ import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Metric, Transformation
 
+from dppca_odp.primitives.blocks import BLOCK_ROWS
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
 from dppca_odp.values import Floats, as_matrix, clamp
-
-#: Rows projected together, so that no second table is made.
-BLOCK_ROWS = 4096
 
 
 def make_leading_columns(

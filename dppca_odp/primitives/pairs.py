@@ -23,11 +23,9 @@ import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Metric, Transformation
 
+from dppca_odp.primitives.blocks import BLOCK_ROWS
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
-from dppca_odp.values import Floats, as_matrix, clamp
-
-#: Rows looked at together: enough to amortise a pass, few enough to stay in the cache.
-BLOCK_ROWS = 4096
+from dppca_odp.values import Floats, as_matrix, check_shape, clamp
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,16 +58,82 @@ class Pairing:
 
     def differences(self, values: Floats) -> Iterator[Floats]:
         """Differences of clamped paired rows, a block at a time, always in the same order."""
-        reach = self.degree // 2
-        used = self.rows if reach else 2 * self.pairs
-        for start in range(0, used, BLOCK_ROWS):
-            stop = min(start + BLOCK_ROWS, used)
-            positions = np.arange(start, stop + reach) % self.rows
-            local = clamp(values[self.order[positions]])
-            if not reach:
-                yield local[0::2] - local[1::2]
-            for step in range(1, reach + 1):
-                yield local[: stop - start] - local[step : step + stop - start]
+        for start, stop in _windows(self.rows, self.degree):
+            yield from _differences(self._rows_at(values, start, stop), self.degree)
+
+    def half_squared_differences(self, values: Floats) -> HalfSquaredDifferences:
+        """Half their squares, of rows that are brought into order once."""
+        end = _used(self.rows, self.degree) + self.degree // 2
+        ordered = np.empty((end, values.shape[1]), order="F")
+        for start in range(0, end, BLOCK_ROWS):
+            stop = min(start + BLOCK_ROWS, end)
+            ordered[start:stop] = self._rows_at(values, start, stop)
+        return HalfSquaredDifferences(self.rows, self.degree, ordered)
+
+    def _rows_at(self, values: Floats, start: int, stop: int) -> Floats:
+        """Clamped rows at these positions of the order; a ring closes behind the last."""
+        return clamp(values[self.order[np.arange(start, stop) % self.rows]])
+
+
+@dataclass(frozen=True, eq=False)
+class HalfSquaredDifferences:
+    """A matrix of pairs that holds rows only: it makes its pairs in blocks (``InBlocks``)."""
+
+    rows: int
+    degree: int
+    ordered: Floats = field(repr=False)
+    """Paired rows in order, clamped; for a ring the first degree/2 come again at the end."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Pairs and columns."""
+        return number_of_pairs(self.rows, self.degree), self.ordered.shape[1]
+
+    def blocks(self) -> Iterator[Floats]:
+        """All pairs, always in the same order, a fresh block at a time."""
+        for start, stop in _windows(self.rows, self.degree):
+            for block in _differences(self.ordered[start:stop], self.degree):
+                block *= block
+                block *= 0.5
+                yield block
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        """All pairs at once, in the order of ``blocks``."""
+        pairs = np.empty(self.shape)
+        done = 0
+        for block in self.blocks():
+            pairs[done : done + len(block)] = block
+            done += len(block)
+        return pairs if dtype is None else pairs.astype(dtype, copy=False)
+
+    def part(self, start: int, stop: int) -> Floats | HalfSquaredDifferences:
+        """The pairs at these positions; of disjoint pairs without making them."""
+        if self.degree > 1:
+            return np.asarray(self)[start:stop]
+        rows = self.ordered[2 * start : 2 * stop]
+        return HalfSquaredDifferences(len(rows), self.degree, rows)
+
+
+def _used(rows: int, degree: int) -> int:
+    """How many positions of the order have a pair."""
+    return rows if degree > 1 else rows // 2 * 2
+
+
+def _windows(rows: int, degree: int) -> Iterator[tuple[int, int]]:
+    """Where the rows of each block of pairs begin and end in the order."""
+    used = _used(rows, degree)
+    for start in range(0, used, BLOCK_ROWS):
+        yield start, min(start + BLOCK_ROWS, used) + degree // 2
+
+
+def _differences(window: Floats, degree: int) -> Iterator[Floats]:
+    """Differences of the rows in one window."""
+    reach = degree // 2
+    if not reach:
+        yield window[0::2] - window[1::2]
+    first = len(window) - reach
+    for step in range(1, reach + 1):
+        yield window[:first] - window[step : step + first]
 
 
 def number_of_pairs(rows: int, degree: int) -> int:
@@ -106,8 +170,10 @@ def make_half_squared_differences(
     output metric       Hamming distance over pairs
     stability map       d -> min(degree d, N)
     units               squared data units
-    cost                N k
+    cost                n k; N k for each pass over the pairs
     ==================  ==================================================
+
+    The output holds rows, n by k, and makes pairs in blocks (``HalfSquaredDifferences``).
 
     Proof: each row is in at most ``degree`` pairs, so d rows touch at most degree d of them; a
     pair with two changed rows counts once. The pairing does not depend on the data.
@@ -129,15 +195,8 @@ def make_half_squared_differences(
         )
     pairs = pairing.pairs
 
-    def pair(coordinates: Floats) -> Floats:
-        halves = np.empty((pairs, columns))
-        done = 0
-        for difference in pairing.differences(as_matrix(coordinates, rows, columns)):
-            block = halves[done : done + len(difference)]
-            np.multiply(difference, difference, out=block)
-            block *= 0.5
-            done += len(difference)
-        return halves
+    def pair(coordinates: Floats) -> HalfSquaredDifferences:
+        return pairing.half_squared_differences(as_matrix(coordinates, rows, columns))
 
     return dp.t.make_user_transformation(
         input_domain,
@@ -181,7 +240,10 @@ def make_part_of_pairs(
             "Keep start below stop."
         )
 
-    def part(values: Floats) -> Floats:
+    def part(values: Floats | HalfSquaredDifferences) -> Floats | HalfSquaredDifferences:
+        if isinstance(values, HalfSquaredDifferences):
+            check_shape(values.shape, pairs, columns)
+            return values.part(start, stop)
         return as_matrix(values, pairs, columns)[start:stop]
 
     return dp.t.make_user_transformation(

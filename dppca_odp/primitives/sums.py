@@ -15,14 +15,14 @@ import opendp.prelude as dp
 from opendp.mod import Domain, Metric, Transformation
 
 from accountant.amounts import float_above, root_above
+from dppca_odp.primitives.blocks import InBlocks, blocks_of
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
-from dppca_odp.values import LARGEST_BOUND, Floats, as_matrix
+from dppca_odp.values import LARGEST_BOUND, Floats
 
 #: The full range of one value, in integer units.
 FULL_RANGE = 2**32
 #: More pairs than this could overflow a 64-bit sum.
 MOST_VALUES = 2**31
-BLOCK_PAIRS = 65536
 
 
 def make_clamped_sum(
@@ -65,13 +65,15 @@ def make_clamped_sum(
     active = high > low
     width = np.where(active, high - low, 1.0)
 
-    def clamped_sum(values: Floats) -> list[int]:
-        matrix = as_matrix(values, pairs, columns)
+    def clamped_sum(values: Floats | InBlocks) -> list[int]:
         total = np.zeros(columns, dtype=np.int64)
-        for start in range(0, pairs, BLOCK_PAIRS):
-            block = np.fmin(np.fmax(matrix[start : start + BLOCK_PAIRS], low), high)
-            units = np.rint((block - low) / width * FULL_RANGE)
-            total += np.clip(units, 0, FULL_RANGE).astype(np.int64).sum(axis=0)
+        for units in blocks_of(values, pairs, columns):
+            np.fmin(np.fmax(units, low, out=units), high, out=units)
+            units -= low
+            units /= width
+            units *= FULL_RANGE
+            np.clip(np.rint(units, out=units), 0, FULL_RANGE, out=units)
+            total += units.sum(axis=0).astype(np.int64)  # below 2^53 in a block: exact
         return [int(value) for value in np.where(active, total, 0)]
 
     return dp.t.make_user_transformation(

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from opendp.mod import OpenDPException
 
+from dppca_odp.primitives.blocks import BLOCK_ROWS
 from dppca_odp.primitives.columns import then_projection
 from dppca_odp.primitives.pairs import (
-    BLOCK_ROWS,
     Pairing,
     draw_pairing,
     make_half_squared_differences,
@@ -147,7 +147,7 @@ def test_half_squared_differences_are_the_sources_w():
         matrix_domain(4, 2), rows_metric(), pairing=in_file_order(4, 1)
     )
     w = halve(np.array([[1.0, 0.0], [4.0, 2.0], [5.0, 5.0], [5.0, 9.0]]))
-    assert [[4.5, 2.0], [0.0, 8.0]] == w.tolist()
+    assert [[4.5, 2.0], [0.0, 8.0]] == np.asarray(w).tolist()
 
 
 @pytest.mark.parametrize("degree", [2, 4, 10])
@@ -157,7 +157,7 @@ def test_the_mean_over_the_complete_ring_is_the_sample_variance(degree):
     halve = make_half_squared_differences(
         matrix_domain(rows, 3), rows_metric(), pairing=draw_pairing(rows, degree)
     )
-    assert np.allclose(halve(table).mean(axis=0), table.var(axis=0, ddof=1))
+    assert np.allclose(np.asarray(halve(table)).mean(axis=0), table.var(axis=0, ddof=1))
 
 
 @pytest.mark.parametrize("degree", [1, 2])
@@ -165,7 +165,7 @@ def test_half_squared_differences_of_the_largest_floats_are_finite(degree):
     halve = make_half_squared_differences(
         matrix_domain(3, 1), rows_metric(), pairing=in_file_order(3, degree)
     )
-    w = halve(np.array([[1e308], [-1e308], [np.nan]]))
+    w = np.asarray(halve(np.array([[1e308], [-1e308], [np.nan]])))
     assert [2 * LARGEST_VALUE**2] == w[0].tolist()
     assert np.isfinite(w).all()
 
@@ -195,6 +195,18 @@ def test_a_part_of_pairs_is_an_interval_of_positions():
     assert [0, 1, 3, 3] == [part.map(d) for d in (0, 1, 3, 5)]
 
 
+@pytest.mark.parametrize("degree", [1, 4])
+@pytest.mark.parametrize(("start", "stop"), [(0, 20), (0, 7), (7, 20), (19, 20)])
+def test_a_part_of_pairs_that_are_not_stored_has_the_same_pairs(degree, start, stop):
+    rows = 41 if degree == 1 else 10
+    pairs = make_half_squared_differences(
+        matrix_domain(rows, 2), rows_metric(), pairing=draw_pairing(rows, degree)
+    )
+    table = np.random.default_rng(32).normal(size=(rows, 2))
+    found = np.asarray((pairs >> then_part_of_pairs(start=start, stop=stop))(table))
+    assert np.array_equal(np.asarray(pairs(table))[start:stop], found)
+
+
 @pytest.mark.parametrize(("start", "stop"), [(-1, 2), (2, 2), (3, 2), (0, 6)])
 def test_a_part_outside_the_pairs_is_refused(start, stop):
     with pytest.raises(
@@ -211,5 +223,5 @@ def test_the_parts_chain_from_rows_to_pairs():
         >> then_part_of_pairs(start=0, stop=2)
     )
     table = np.column_stack([np.arange(10.0), np.full(10, 1e9)])
-    assert [[0.5], [0.5]] == chain(table).tolist()
+    assert [[0.5], [0.5]] == np.asarray(chain(table)).tolist()
     assert 2 == chain.map(3)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from opendp.mod import OpenDPException
 
+from dppca_odp.primitives.blocks import BLOCK_ROWS
 from dppca_odp.primitives.sums import (
-    BLOCK_PAIRS,
     FULL_RANGE,
     MOST_VALUES,
     bounds,
@@ -43,14 +43,14 @@ def test_means_are_read_back_in_data_units():
 
 
 def test_the_order_of_rows_does_not_matter_at_all():
-    rows = BLOCK_PAIRS + 11
+    rows = BLOCK_ROWS + 11
     values = np.random.default_rng(5).normal(size=(rows, 1))
     total = clamped_sum(rows, 1, lower=-1.0, upper=1.0)
     assert total(values) == total(values[::-1]) == total(np.sort(values, axis=0))
 
 
 def test_blocks_are_all_added():
-    rows = 2 * BLOCK_PAIRS + 1
+    rows = 2 * BLOCK_ROWS + 1
     total = clamped_sum(rows, 1, lower=0.0, upper=1.0)
     assert total(np.ones((rows, 1))) == [rows * FULL_RANGE]
 
