@@ -33,3 +33,16 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "ledger.db")
     return str(request.getfixturevalue("postgresql_url"))
+
+
+@pytest.fixture
+def file_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Methods draw pairs in the order of the file instead of a random one."""
+    import numpy as np
+
+    from dppca_odp.primitives.pairs import Pairing
+
+    monkeypatch.setattr(
+        "dppca_odp.eigenvalues.method.draw_pairing",
+        lambda rows, degree: Pairing(rows, degree, np.arange(rows)),
+    )

@@ -13,9 +13,10 @@ from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
 
 from accountant.specs import Budget, Stage
-from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
+from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate, draw_pairs
 from dppca_odp.planned import PlannedStage
-from dppca_odp.primitives.means import GaussianMean, make_gaussian_mean, mean_stage
+from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
+from dppca_odp.primitives.pairs import number_of_pairs, pairs_changed
 from dppca_odp.primitives.stages import Ask, Program
 from dppca_odp.primitives.sums import decode_noise
 from dppca_odp.spaces import matrix_shape, to_then
@@ -51,9 +52,11 @@ class Clipped(EigenvalueMethod):
         self.bounds(components)
 
     def stages(
-        self, share: Budget, *, pairs: int, components: int, d_in: int
+        self, share: Budget, *, rows: int, components: int, rows_per_person: int
     ) -> tuple[PlannedStage, ...]:
         """One stage: the mean."""
+        pairs = number_of_pairs(rows, 1)
+        d_in = pairs_changed(rows, 1, rows_per_person)
         planned = mean_stage(share, columns=components, d_in=d_in)
         noise = decode_noise(
             planned.scale, lower=0, upper=self.bounds(components), pairs=pairs, columns=components
@@ -68,14 +71,15 @@ class Clipped(EigenvalueMethod):
         )
 
     def program(
-        self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
+        self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int
     ) -> Program[Estimate]:
         """One question: the mean of min(w, C). W is never negative: 0 clips nothing below."""
+        pairs = draw_pairs(input_domain, input_metric, degree=1)
         _, components = matrix_shape(input_domain, input_metric)
         upper = np.array(self.bounds(components))
         lower = np.zeros(components)
-        clipped_mean = make_gaussian_mean(
-            input_domain, input_metric, lower=lower, upper=upper, share=share, d_in=d_in
+        clipped_mean = pairs >> then_gaussian_mean(
+            lower=lower, upper=upper, share=share, d_in=pairs.map(rows_per_person)
         )
 
         def clip(ask: Ask) -> Estimate:
@@ -86,22 +90,28 @@ class Clipped(EigenvalueMethod):
 
 
 def make_clipped_mean(
-    input_domain: Domain, input_metric: Metric, *, method: Clipped, share: Budget, d_in: int
+    input_domain: Domain,
+    input_metric: Metric,
+    *,
+    method: Clipped,
+    share: Budget,
+    rows_per_person: int,
 ) -> Measurement:
     """Means of min(w, C), one for each component, with Gaussian noise.
 
     ==================  ==================================================
-    input domain        matrices, m pairs by k, half squared differences
-    input metric        Hamming distance over pairs
+    input domain        matrices, n rows by k, coordinates along directions
+    input metric        Hamming distance over rows
     output              Estimate, k values in squared data units
     output measure      approximate differential privacy
-    privacy map         1..d_in -> that of the mean, at most the share; 0 -> (0, 0);
-                        beyond d_in: error
-    cost                m k
+    privacy map         1..rows_per_person -> that of the mean, at most the share;
+                        0 -> (0, 0); beyond: error
+    cost                n k
     ==================  ==================================================
 
-    Proof: one Gaussian mean on [0, C], at the share's delta.
-    Noise: sqrt(k) d_in C / (m mu), the source's sigma_C at d_in = 1.
+    Proof: one Gaussian mean on [0, C] over m = floor(n/2) disjoint pairs, of which c rows change
+    at most c, at the share's delta.
+    Noise: sqrt(k) c C / (m mu), the source's sigma_C at c = 1.
     Source: eigenvalues document, section 2.
 
     Raises:
@@ -110,11 +120,11 @@ def make_clipped_mean(
     >>> from dppca_odp.spaces import matrix_domain, rows_metric
     >>> share = Budget.of("1", "1e-6")
     >>> m = make_clipped_mean(matrix_domain(500, 3), rows_metric(),
-    ...     method=Clipped(clipping_bound=50), share=share, d_in=1)
+    ...     method=Clipped(clipping_bound=50), share=share, rows_per_person=1)
     >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)
     True
     """
-    return method.make(input_domain, input_metric, share=share, d_in=d_in)
+    return method.make(input_domain, input_metric, share=share, rows_per_person=rows_per_person)
 
 
 then_clipped_mean: Any = to_then(make_clipped_mean)

@@ -18,12 +18,13 @@ from pydantic import Field, model_validator
 from accountant.amounts import Amount
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
-from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
+from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate, draw_pairs
 from dppca_odp.planned import PlannedStage, Weighted
 from dppca_odp.primitives.means import mean_stage
 from dppca_odp.primitives.noise import lowered, make_gaussian_steps
+from dppca_odp.primitives.pairs import number_of_pairs, pairs_changed
 from dppca_odp.primitives.scales import make_dyadic_scale
-from dppca_odp.primitives.stages import Ask, Program
+from dppca_odp.primitives.stages import Ask, Program, ask_after
 from dppca_odp.primitives.sums import (
     decode_means,
     decode_noise,
@@ -91,10 +92,11 @@ class Huber(Weighted, EigenvalueMethod):
         return steps, blocks
 
     def stages(
-        self, share: Budget, *, pairs: int, components: int, d_in: int
+        self, share: Budget, *, rows: int, components: int, rows_per_person: int
     ) -> tuple[PlannedStage, ...]:
         """Two stages: k scales, and the descent."""
-        steps, _ = self.counts(pairs)
+        steps, _ = self.counts(number_of_pairs(rows, 1))
+        d_in = pairs_changed(rows, 1, rows_per_person)
         shares = self.split.divide(share)
         each = shares["scale"].epsilon / components
         planned = mean_stage(shares["gradient descent"], columns=components, d_in=d_in, steps=steps)
@@ -118,17 +120,20 @@ class Huber(Weighted, EigenvalueMethod):
         )
 
     def program(
-        self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
+        self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int
     ) -> Program[Estimate]:
         """The scale of each component, then the descent with thresholds from them."""
-        pairs, components = matrix_shape(input_domain, input_metric)
+        rows, components = matrix_shape(input_domain, input_metric)
+        pairs = number_of_pairs(rows, 1)
         steps, blocks = self.counts(pairs)
+        disjoint = draw_pairs(input_domain, input_metric, degree=1)
+        space = disjoint.output_domain, disjoint.output_metric
+        d_in = disjoint.map(rows_per_person)
         shares = self.split.divide(share)
         each = shares["scale"].epsilon / components
         scale_measurements = [
             make_dyadic_scale(
-                input_domain,
-                input_metric,
+                *space,
                 column=column,
                 blocks=blocks,
                 lowest=self.lowest_scale,
@@ -140,7 +145,8 @@ class Huber(Weighted, EigenvalueMethod):
         descent = mean_stage(shares["gradient descent"], columns=components, d_in=d_in, steps=steps)
 
         def descend(ask: Ask) -> Estimate:
-            scales = [ask(measurement) for measurement in scale_measurements]
+            ask_pairs = ask_after(disjoint, ask)
+            scales = [ask_pairs(measurement) for measurement in scale_measurements]
             tau = robustification_thresholds(
                 scales,
                 epsilon=float(shares["gradient descent"].epsilon),
@@ -159,14 +165,11 @@ class Huber(Weighted, EigenvalueMethod):
 
             def next_sum(answers: list[list[int]]) -> Transformation:
                 theta = position(answers)
-                return make_clamped_sum(
-                    input_domain, input_metric, lower=theta - tau, upper=theta + tau
-                )
+                return make_clamped_sum(*space, lower=theta - tau, upper=theta + tau)
 
-            answers = ask(
+            answers = ask_pairs(
                 make_gaussian_steps(
-                    input_domain,
-                    input_metric,
+                    *space,
                     d_in=d_in,
                     size=components,
                     steps=steps,
@@ -198,36 +201,43 @@ def robustification_thresholds(
 
 
 def make_huber(
-    input_domain: Domain, input_metric: Metric, *, method: Huber, share: Budget, d_in: int
+    input_domain: Domain,
+    input_metric: Metric,
+    *,
+    method: Huber,
+    share: Budget,
+    rows_per_person: int,
 ) -> Measurement:
     """Huber means by noisy gradient descent, one for each component.
 
     ==================  ==================================================
-    input domain        matrices, m pairs by k, half squared differences
-    input metric        Hamming distance over pairs
+    input domain        matrices, n rows by k, coordinates along directions
+    input metric        Hamming distance over rows
     output              Estimate, k values in squared data units
     output measure      approximate differential privacy
-    privacy map         1..d_in -> the sum of the stages, at most the share; 0 -> (0, 0);
-                        beyond d_in: error
-    cost                T m k
+    privacy map         1..rows_per_person -> the sum of the stages, at most the share;
+                        0 -> (0, 0); beyond: error
+    cost                T n k
     ==================  ==================================================
 
     Proof: an adaptive composition of k noisy maxima, each of rho epsilon / k, and T Gaussian
-    steps that are mu-GDP together. A step needs the sum of psi_tau(w - theta), which is the sum
+    steps that are mu-GDP together, over m = floor(n/2) disjoint pairs, of which c rows change at
+    most c. A step needs the sum of psi_tau(w - theta), which is the sum
     of w clamped to [theta - tau, theta + tau], shifted by theta: released numbers.
-    Noise of a step: 2 eta_0 tau_l d_in sqrt(kT) / (m mu).
+    Noise of a step: 2 eta_0 tau_l c sqrt(kT) / (m mu).
     Source: eigenvalues document, section 4.
 
     Raises:
         ValueError: fewer than 4 pairs (8 rows), more blocks than pairs of pairs, no delta.
 
     >>> from dppca_odp.spaces import matrix_domain, rows_metric
-    >>> m = make_huber(matrix_domain(500, 3), rows_metric(), d_in=1, share=Budget.of("1", "1e-6"),
-    ...     method=Huber(lowest_scale=-5, highest_scale=5, scale_fraction="0.25"))
+    >>> m = make_huber(matrix_domain(500, 3), rows_metric(), rows_per_person=1,
+    ...     method=Huber(lowest_scale=-5, highest_scale=5, scale_fraction="0.25"),
+    ...     share=Budget.of("1", "1e-6"))
     >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)
     True
     """
-    return method.make(input_domain, input_metric, share=share, d_in=d_in)
+    return method.make(input_domain, input_metric, share=share, rows_per_person=rows_per_person)
 
 
 def _warnings(scales: list[float], method: Huber) -> tuple[str, ...]:

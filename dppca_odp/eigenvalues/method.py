@@ -1,15 +1,16 @@
-"""What the eigenvalue methods have in common: pairs in, k private means out."""
+"""What the eigenvalue methods have in common: coordinates in, k private means out."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-from opendp.mod import Domain, Measurement, Metric
+from opendp.mod import Domain, Measurement, Metric, Transformation
 
 from accountant.facts import Fact
 from accountant.specs import Budget
 from dppca_odp.planned import PlannedStage
+from dppca_odp.primitives.pairs import draw_pairing, make_half_squared_differences
 from dppca_odp.primitives.stages import Program, make_in_stages
 from dppca_odp.spaces import matrix_shape
 from dppca_odp.values import Floats
@@ -32,8 +33,8 @@ class Estimate(NamedTuple):
 class EigenvalueMethod(Fact, ABC):
     """The public parameters of a method, its stages, and what it asks in them.
 
-    ``share`` is the exact budget of the release; ``d_in`` the number of pairs that one privacy
-    unit can change.
+    A method gets rows, as coordinates along directions, and draws pairs of its own. ``share`` is
+    the exact budget of the release; ``rows_per_person`` the rows that one privacy unit can change.
     """
 
     def check(self, components: int) -> None:
@@ -45,26 +46,36 @@ class EigenvalueMethod(Fact, ABC):
 
     @abstractmethod
     def stages(
-        self, share: Budget, *, pairs: int, components: int, d_in: int
+        self, share: Budget, *, rows: int, components: int, rows_per_person: int
     ) -> tuple[PlannedStage, ...]:
-        """The stages with their exact shares and losses at ``d_in``."""
+        """The stages with their exact shares and losses at the privacy unit."""
 
     @abstractmethod
     def program(
-        self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
+        self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int
     ) -> Program[Estimate]:
-        """What the method asks of pairs (Hamming distance), and makes of the answers."""
+        """What the method asks of coordinates (Hamming distance over rows), and makes of it."""
 
     def make(
-        self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
+        self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int
     ) -> Measurement:
-        """The method alone, from pairs to an Estimate."""
-        pairs, components = matrix_shape(input_domain, input_metric)
-        lines = self.stages(share, pairs=pairs, components=components, d_in=d_in)
+        """The method alone, from coordinates to an Estimate."""
+        rows, components = matrix_shape(input_domain, input_metric)
+        lines = self.stages(
+            share, rows=rows, components=components, rows_per_person=rows_per_person
+        )
+        run = self.program(input_domain, input_metric, share=share, rows_per_person=rows_per_person)
         return make_in_stages(
             input_domain,
             input_metric,
-            d_in=d_in,
+            d_in=rows_per_person,
             stages=[line.stage for line in lines],
-            run=self.program(input_domain, input_metric, share=share, d_in=d_in),
+            run=run,
         )
+
+
+def draw_pairs(input_domain: Domain, input_metric: Metric, *, degree: int) -> Transformation:
+    """Half squared differences of pairs on a fresh random order."""
+    rows, _ = matrix_shape(input_domain, input_metric)
+    pairing = draw_pairing(rows, degree)
+    return make_half_squared_differences(input_domain, input_metric, pairing=pairing)

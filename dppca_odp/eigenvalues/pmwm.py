@@ -15,13 +15,13 @@ from pydantic import Field, model_validator
 
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
-from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate
+from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate, draw_pairs
 from dppca_odp.planned import PlannedStage, Weighted
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
 from dppca_odp.primitives.noise import lowered
-from dppca_odp.primitives.pairs import make_part_of_pairs
-from dppca_odp.primitives.quantiles import Quantile, SearchGrid, then_unbounded_quantile
-from dppca_odp.primitives.stages import Ask, Program
+from dppca_odp.primitives.pairs import make_part_of_pairs, number_of_pairs
+from dppca_odp.primitives.quantiles import Quantile, SearchGrid, make_unbounded_quantile
+from dppca_odp.primitives.stages import Ask, Program, ask_after
 from dppca_odp.primitives.sums import decode_noise
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Bound, Finite, Floats, Positive
@@ -80,13 +80,15 @@ class PMWM(Weighted, EigenvalueMethod):
         return range(pairs // 2), range(pairs // 2, pairs)
 
     def stages(
-        self, share: Budget, *, pairs: int, components: int, d_in: int
+        self, share: Budget, *, rows: int, components: int, rows_per_person: int
     ) -> tuple[PlannedStage, ...]:
         """Two stages: 2k quantiles, and the mean."""
         shares = self.split.divide(share)
-        _, for_mean = self.parts(pairs)
+        for_quantiles, for_mean = self.parts(number_of_pairs(rows, 1))
+        d_quantile = min(rows_per_person, len(for_quantiles))
+        d_mean = min(rows_per_person, len(for_mean))
         each = shares["quantile"].epsilon / (2 * components)
-        planned = mean_stage(shares["mean"], columns=components, d_in=d_in)
+        planned = mean_stage(shares["mean"], columns=components, d_in=d_mean)
         most = decode_noise(
             planned.scale,
             lower=self.lower_bound,
@@ -103,7 +105,7 @@ class PMWM(Weighted, EigenvalueMethod):
         return (
             PlannedStage(
                 stage=quantile,
-                noise_scale=float(2 * d_in / each),
+                noise_scale=float(2 * d_quantile / each),
                 noise="scale of the noise on counts of pairs",
             ),
             PlannedStage(
@@ -114,43 +116,50 @@ class PMWM(Weighted, EigenvalueMethod):
         )
 
     def program(
-        self, input_domain: Domain, input_metric: Metric, *, share: Budget, d_in: int
+        self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int
     ) -> Program[Estimate]:
         """Two quantiles of each component, then the mean between them."""
-        pairs, components = matrix_shape(input_domain, input_metric)
-        for_quantiles, for_mean = self.parts(pairs)
+        rows, components = matrix_shape(input_domain, input_metric)
+        for_quantiles, for_mean = self.parts(number_of_pairs(rows, 1))
+        disjoint = draw_pairs(input_domain, input_metric, degree=1)
+        quantile_part, mean_part = (
+            make_part_of_pairs(
+                disjoint.output_domain, disjoint.output_metric, start=part.start, stop=part.stop
+            )
+            for part in (for_quantiles, for_mean)
+        )
+        d_quantile, d_mean = (min(rows_per_person, len(part)) for part in (for_quantiles, for_mean))
         shares = self.split.divide(share)
         each = shares["quantile"].epsilon / (2 * components)
-        rate = lowered(Fraction(lowered(each)) / (2 * d_in))
+        rate = lowered(Fraction(lowered(each)) / (2 * d_quantile))
         trim = min(max(self.trim_constant / len(for_quantiles), self.trim_fraction), 0.49)
         points = self.grid.points()
-        quantile_pairs = make_part_of_pairs(
-            input_domain, input_metric, start=for_quantiles.start, stop=for_quantiles.stop
-        )
-        mean_pairs = make_part_of_pairs(
-            input_domain, input_metric, start=for_mean.start, stop=for_mean.stop
-        )
 
         def quantile(column: int, level: float) -> Measurement:
-            search: Measurement = quantile_pairs >> then_unbounded_quantile(
+            return make_unbounded_quantile(
+                quantile_part.output_domain,
+                quantile_part.output_metric,
                 column=column,
                 quantile=level,
                 points=points,
                 epsilon_target=rate,
                 epsilon_counts=rate,
             )
-            return search
 
         searches = [
             (quantile(column, trim), quantile(column, 1 - trim)) for column in range(components)
         ]
 
         def winsorize(ask: Ask) -> Estimate:
-            cutoffs = choose_cutoffs([(ask(low), ask(high)) for low, high in searches], self)
-            mean: GaussianMean = ask(
-                mean_pairs
+            ask_pairs = ask_after(disjoint, ask)
+            ask_quantiles = ask_after(quantile_part, ask_pairs)
+            cutoffs = choose_cutoffs(
+                [(ask_quantiles(low), ask_quantiles(high)) for low, high in searches], self
+            )
+            mean: GaussianMean = ask_pairs(
+                mean_part
                 >> then_gaussian_mean(
-                    lower=cutoffs.lower, upper=cutoffs.upper, share=shares["mean"], d_in=d_in
+                    lower=cutoffs.lower, upper=cutoffs.upper, share=shares["mean"], d_in=d_mean
                 )
             )
             return Estimate(
@@ -169,36 +178,41 @@ class Cutoffs(NamedTuple):
 
 
 def make_pmwm(
-    input_domain: Domain, input_metric: Metric, *, method: PMWM, share: Budget, d_in: int
+    input_domain: Domain,
+    input_metric: Metric,
+    *,
+    method: PMWM,
+    share: Budget,
+    rows_per_person: int,
 ) -> Measurement:
     """Winsorized means between private cutoffs, one for each component.
 
     ==================  ==================================================
-    input domain        matrices, m pairs by k, half squared differences
-    input metric        Hamming distance over pairs
+    input domain        matrices, n rows by k, coordinates along directions
+    input metric        Hamming distance over rows
     output              Estimate, k values in squared data units
     output measure      approximate differential privacy
-    privacy map         1..d_in -> the sum of the stages, at most the share; 0 -> (0, 0);
-                        beyond d_in: error
-    cost                m k, and up to 2k searches of the grid
+    privacy map         1..rows_per_person -> the sum of the stages, at most the share;
+                        0 -> (0, 0); beyond: error
+    cost                n k, and up to 2k searches of the grid
     ==================  ==================================================
 
     Proof: an adaptive composition of 2k quantiles, each of epsilon_quantile / 2k, and a Gaussian
-    mean whose limits are functions of their answers. Rows are used in both stages or split;
-    a changed row is charged for both either way.
-    Noise: sqrt(k) d_in (U_l - L_l) / (m_M mu).
+    mean whose limits are functions of their answers, over disjoint pairs, of which c rows change
+    at most c. Pairs are used in both stages or split; a changed row is charged for both either way.
+    Noise: sqrt(k) c (U_l - L_l) / (m_M mu).
     Source: eigenvalues document, section 3.
 
     Raises:
         ValueError: too few pairs to split; a share without delta.
 
     >>> from dppca_odp.spaces import matrix_domain, rows_metric
-    >>> m = make_pmwm(matrix_domain(500, 3), rows_metric(), d_in=1,
+    >>> m = make_pmwm(matrix_domain(500, 3), rows_metric(), rows_per_person=1,
     ...     method=PMWM(lower_bound=0, upper_bound=9), share=Budget.of("1", "1e-6"))
     >>> 0.999999 < m.map(1)[0] < 1 and m.map(0) == (0, 0)
     True
     """
-    return method.make(input_domain, input_metric, share=share, d_in=d_in)
+    return method.make(input_domain, input_metric, share=share, rows_per_person=rows_per_person)
 
 
 def choose_cutoffs(found: list[tuple[Quantile, Quantile]], method: PMWM) -> Cutoffs:

@@ -1,11 +1,11 @@
-"""The scree release: from rows, through pairs along directions, to private eigenvalues."""
+"""The scree release: from rows, through coordinates along directions, to private eigenvalues."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
 import numpy.typing as npt
-from opendp.mod import Domain, Measurement, Metric, Transformation
+from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
 
 from accountant.specs import Budget
@@ -15,21 +15,19 @@ from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.planned import PlannedRelease, PlannedStage, Setting, StandsOn, named
-from dppca_odp.primitives.columns import make_leading_columns, make_projection
-from dppca_odp.primitives.pairs import (
-    Pairing,
-    draw_pairing,
-    number_of_pairs,
-    then_half_squared_differences,
+from dppca_odp.primitives.columns import (
+    make_leading_columns,
+    make_projection,
+    then_projection,
 )
 from dppca_odp.primitives.postprocess import (
     nonincreasing,
     nonnegative,
     proportions_of_variance,
 )
-from dppca_odp.primitives.stages import Program, make_in_stages, program_after
+from dppca_odp.primitives.stages import Program, program_after
 from dppca_odp.releases import ReleasedScree
-from dppca_odp.spaces import matrix_shape, to_then
+from dppca_odp.spaces import to_then
 from dppca_odp.values import Floats
 
 Method = Annotated[Clipped | PMWM | Huber, Field(discriminator="kind")]
@@ -49,13 +47,12 @@ class Scree(PlannedRelease):
         self.method.check(components)
 
     def stages(self, share: Budget, setting: Setting) -> tuple[PlannedStage, ...]:
-        """The method's stages, with a pair for every two rows."""
-        pairs = number_of_pairs(setting.rows, 1)
+        """The method's stages."""
         return self.method.stages(
             share,
-            pairs=pairs,
+            rows=setting.rows,
             components=setting.components,
-            d_in=min(setting.unit.rows_per_person, pairs),
+            rows_per_person=setting.unit.rows_per_person,
         )
 
     def program(
@@ -67,18 +64,16 @@ class Scree(PlannedRelease):
         setting: Setting,
         directions: Floats,
     ) -> Program[Estimate]:
-        """The method's, asked about pairs of the measured columns along the directions."""
+        """The method's, asked about coordinates of the measured columns along the directions."""
         measured = make_leading_columns(input_domain, input_metric, columns=setting.columns)
-        pairing = draw_pairing(setting.rows, 1)
-        space = measured.output_domain, measured.output_metric
-        pairs = pairs_along(*space, directions=directions, pairing=pairing)
+        coordinates = measured >> then_projection(directions=directions)
         method = self.method.program(
-            pairs.output_domain,
-            pairs.output_metric,
+            coordinates.output_domain,
+            coordinates.output_metric,
             share=share,
-            d_in=pairs.map(setting.unit.rows_per_person),
+            rows_per_person=setting.unit.rows_per_person,
         )
-        return program_after(measured, program_after(pairs, method))
+        return program_after(coordinates, method)
 
     def released(self, answer: Estimate, setting: Setting) -> ReleasedScree:
         """The eigenvalues after post-processing, and what the raw values were."""
@@ -105,7 +100,6 @@ def make_scree(
     *,
     method: Method,
     directions: npt.ArrayLike,
-    pairing: Pairing,
     share: Budget,
     rows_per_person: int,
 ) -> Measurement:
@@ -116,43 +110,23 @@ def make_scree(
     input metric        Hamming distance over rows
     output              Estimate, k values in squared data units
     output measure      approximate differential privacy
-    privacy map         1..rows_per_person -> the method's, at the pairs that so many rows can
-                        change; 0 -> (0, 0); beyond: error
+    privacy map         1..rows_per_person -> the method's; 0 -> (0, 0); beyond: error
     cost                n p k and the method's
     ==================  ==================================================
 
-    Proof: a chain. Projection is stable row by row; d rows are in at most degree d pairs; the
-    method's proof is in its file.
+    Proof: a chain. Projection is stable row by row; the method's proof is in its file.
     Source: eigenvalues document, section 1.
 
     Raises:
         ValueError: as the parts of the chain.
     """
-    pairs = pairs_along(input_domain, input_metric, directions=directions, pairing=pairing)
-    d_in = pairs.map(rows_per_person)
-    _, components = matrix_shape(pairs.output_domain, pairs.output_metric)
-    lines = method.stages(share, pairs=pairing.pairs, components=components, d_in=d_in)
-    program = method.program(pairs.output_domain, pairs.output_metric, share=share, d_in=d_in)
-    return make_in_stages(
-        input_domain,
-        input_metric,
-        d_in=rows_per_person,
-        stages=[line.stage for line in lines],
-        run=program_after(pairs, program),
+    coordinates = make_projection(input_domain, input_metric, directions=directions)
+    chain: Measurement = coordinates >> method.make(
+        coordinates.output_domain,
+        coordinates.output_metric,
+        share=share,
+        rows_per_person=rows_per_person,
     )
-
-
-def pairs_along(
-    input_domain: Domain,
-    input_metric: Metric,
-    *,
-    directions: npt.ArrayLike,
-    pairing: Pairing,
-) -> Transformation:
-    """Half squared differences of pairs of rows along directions."""
-    chain: Transformation = make_projection(
-        input_domain, input_metric, directions=directions
-    ) >> then_half_squared_differences(pairing=pairing)
     return chain
 
 

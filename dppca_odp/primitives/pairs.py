@@ -141,6 +141,11 @@ def number_of_pairs(rows: int, degree: int) -> int:
     return rows // 2 if degree == 1 else rows * degree // 2
 
 
+def pairs_changed(rows: int, degree: int, d_in: int) -> int:
+    """How many pairs d rows are in, at most: ``degree`` each, and no more than there are."""
+    return min(degree * d_in, number_of_pairs(rows, degree))
+
+
 def ring_degree(rows: int, degree: int) -> int:
     """The largest even degree, at most ``degree``, that a ring of ``rows`` rows allows."""
     if rows < 3:
@@ -193,7 +198,6 @@ def make_half_squared_differences(
         raise ValueError(
             f"pairing must be for {rows} rows; got {pairing.rows}. Draw one for this table."
         )
-    pairs = pairing.pairs
 
     def pair(coordinates: Floats) -> HalfSquaredDifferences:
         return pairing.half_squared_differences(as_matrix(coordinates, rows, columns))
@@ -201,10 +205,10 @@ def make_half_squared_differences(
     return dp.t.make_user_transformation(
         input_domain,
         input_metric,
-        matrix_domain(pairs, columns),
+        matrix_domain(pairing.pairs, columns),
         rows_metric(),
         pair,
-        lambda d_in: min(pairing.degree * d_in, pairs),
+        lambda d_in: pairs_changed(rows, pairing.degree, d_in),
     )
 
 

@@ -156,12 +156,13 @@ def make_committed_stages(
 
 def program_after(transformation: Transformation, program: Program[Answer]) -> Program[Answer]:
     """The same program, asking about what a transformation makes of the data, once in a run."""
+    return lambda ask: program(ask_after(transformation, ask))
 
-    def run(ask: Ask) -> Answer:
-        once = _once(transformation)
-        return program(lambda measurement: ask(once >> measurement))
 
-    return run
+def ask_after(transformation: Transformation, ask: Ask) -> Ask:
+    """Asks about what a transformation makes of the data; however often, it is made once."""
+    first = _once(transformation)
+    return lambda measurement: ask(first >> measurement)
 
 
 def _once(transformation: Transformation) -> Transformation:

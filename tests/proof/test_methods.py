@@ -23,7 +23,6 @@ from dppca_odp.spaces import matrix_domain, rows_metric
 
 ROWS, COLUMNS = 40, 2
 SPACE = matrix_domain(ROWS, COLUMNS), rows_metric()
-DISJOINT = Pairing(ROWS, 1, np.arange(ROWS))
 RING = Pairing(ROWS, 4, np.arange(ROWS))
 
 CLIPPED = Clipped(clipping_bound=(3.0, 50.0))
@@ -36,12 +35,11 @@ WIDE_HUBER = Huber(
 )
 
 
-def scree(method, pairing, share, d_in):
+def scree(method, share, d_in):
     return make_scree(
         *SPACE,
         method=method,
         directions=np.eye(COLUMNS),
-        pairing=pairing,
         share=share,
         rows_per_person=d_in,
     )
@@ -53,18 +51,26 @@ METHODS = {
         delta=stage_loss(share)[1],
     ),
     "clipped": lambda share, d_in: make_clipped_mean(
-        *SPACE, method=CLIPPED, share=share, d_in=d_in
+        *SPACE, method=CLIPPED, share=share, rows_per_person=d_in
     ),
-    "pmwm reuse": lambda share, d_in: make_pmwm(*SPACE, method=PMWM_REUSE, share=share, d_in=d_in),
-    "pmwm split": lambda share, d_in: make_pmwm(*SPACE, method=PMWM_SPLIT, share=share, d_in=d_in),
-    "huber": lambda share, d_in: make_huber(*SPACE, method=HUBER, share=share, d_in=d_in),
-    "wide huber": lambda share, d_in: make_huber(*SPACE, method=WIDE_HUBER, share=share, d_in=d_in),
+    "pmwm reuse": lambda share, d_in: make_pmwm(
+        *SPACE, method=PMWM_REUSE, share=share, rows_per_person=d_in
+    ),
+    "pmwm split": lambda share, d_in: make_pmwm(
+        *SPACE, method=PMWM_SPLIT, share=share, rows_per_person=d_in
+    ),
+    "huber": lambda share, d_in: make_huber(
+        *SPACE, method=HUBER, share=share, rows_per_person=d_in
+    ),
+    "wide huber": lambda share, d_in: make_huber(
+        *SPACE, method=WIDE_HUBER, share=share, rows_per_person=d_in
+    ),
     "directions": lambda share, d_in: make_directions(
         *SPACE, components=2, pairing=RING, share=share, d_in=d_in
     ),
-    "scree clipped": lambda share, d_in: scree(CLIPPED, RING, share, d_in),
-    "scree pmwm": lambda share, d_in: scree(PMWM_SPLIT, DISJOINT, share, d_in),
-    "scree huber": lambda share, d_in: scree(HUBER, DISJOINT, share, d_in),
+    "scree clipped": lambda share, d_in: scree(CLIPPED, share, d_in),
+    "scree pmwm": lambda share, d_in: scree(PMWM_SPLIT, share, d_in),
+    "scree huber": lambda share, d_in: scree(HUBER, share, d_in),
 }
 #: The one whose map does not end at the declared distance: a stage on its own.
 ENDLESS = "gaussian mean"

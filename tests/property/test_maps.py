@@ -306,7 +306,7 @@ def test_directions(number, width, degree, share, unit, data):
 @given(rows, columns, shares, units, st.data())
 def test_clipped_mean(number, width, share, unit, data):
     measurement = make_clipped_mean(
-        *space(number, width), method=METHODS[0], share=share, d_in=unit
+        *space(number, width), method=METHODS[0], share=share, rows_per_person=unit
     )
     check(measurement, data.draw(distances(unit)))
 
@@ -314,14 +314,16 @@ def test_clipped_mean(number, width, share, unit, data):
 @few
 @given(rows, columns, st.sampled_from(METHODS[1:3]), shares, units, st.data())
 def test_pmwm(number, width, method, share, unit, data):
-    measurement = make_pmwm(*space(number, width), method=method, share=share, d_in=unit)
+    measurement = make_pmwm(*space(number, width), method=method, share=share, rows_per_person=unit)
     check(measurement, data.draw(distances(unit)))
 
 
 @few
 @given(rows, columns, shares, units, st.data())
 def test_huber(number, width, share, unit, data):
-    measurement = make_huber(*space(number, width), method=METHODS[3], share=share, d_in=unit)
+    measurement = make_huber(
+        *space(number, width), method=METHODS[3], share=share, rows_per_person=unit
+    )
     check(measurement, data.draw(distances(unit)))
 
 
@@ -332,7 +334,6 @@ def test_scree(number, width, method, share, unit, data):
         *space(number, width),
         method=method,
         directions=np.eye(width),
-        pairing=draw_pairing(number, 1),
         share=share,
         rows_per_person=unit,
     )

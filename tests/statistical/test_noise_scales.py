@@ -23,6 +23,10 @@ from dppca_odp.primitives.quantiles import SearchGrid, make_unbounded_quantile
 from dppca_odp.primitives.scales import make_dyadic_scale
 from dppca_odp.spaces import matrix_domain, rows_metric
 
+from ..file_order import coordinates_of
+
+pytestmark = pytest.mark.usefixtures("file_order")
+
 TINY = 1e-12
 WRONG = (0.7, 1.3)
 # mu of (epsilon, delta), Dong, Roth and Su (2022), Corollary 2.13, solved to 15 digits.
@@ -67,13 +71,13 @@ def test_the_chi_square_test_itself_can_tell():
 def test_clipped_mean(d_in):
     bounds = np.array([50.0, 20.0, 5.0, 1.0])
     measurement = make_clipped_mean(
-        *space(20, 4),
+        *space(40, 4),
         method=Clipped(clipping_bound=tuple(bounds)),
         share=Budget.of("1", "1e-5"),
-        d_in=d_in,
+        rows_per_person=d_in,
     )
     sigma = np.sqrt(4) * d_in * bounds / (20 * MU_1)
-    check_gaussian([measurement(np.zeros((20, 4))).values / sigma for _ in range(600)])
+    check_gaussian([measurement(np.zeros((40, 4))).values / sigma for _ in range(600)])
 
 
 @pytest.mark.parametrize(("pair_rows", "used"), [("split", 500), ("reuse", 1000)])
@@ -84,12 +88,14 @@ def test_pmwm_mean_between_the_bounds(pair_rows, used):
         pair_rows=pair_rows,
         grid=SearchGrid(unit=0.1, beta=11, steps=2),  # 1 and 12, outside the bounds
     )
-    measurement = make_pmwm(*space(1000, 5), method=method, share=Budget.of("6", "1e-5"), d_in=1)
-    w = np.tile([[0.0] * 5, [99.0] * 5], (500, 1))
+    measurement = make_pmwm(
+        *space(2000, 5), method=method, share=Budget.of("6", "1e-5"), rows_per_person=1
+    )
+    table = coordinates_of(np.tile([[0.0] * 5, [99.0] * 5], (500, 1)))
     sigma = np.sqrt(5) * (10 - 2) / (used * MU_3)
     draws = []
     for _ in range(450):
-        answer = measurement(w)
+        answer = measurement(table)
         assert ([2.0] * 5, [10.0] * 5) == (answer.lower.tolist(), answer.upper.tolist())
         draws.append((answer.values - 6.0) / sigma)
     check_gaussian(draws)
@@ -98,12 +104,14 @@ def test_pmwm_mean_between_the_bounds(pair_rows, used):
 @pytest.mark.parametrize(("steps", "d_in"), [(1, 2), (4, 1)])
 def test_huber_step(steps, d_in):
     method = Huber(lowest_scale=-1, highest_scale=1, scale_fraction="1/4", initial=100, steps=steps)
-    measurement = make_huber(*space(400, 5), method=method, share=Budget.of("4", "1e-5"), d_in=d_in)
+    measurement = make_huber(
+        *space(800, 5), method=method, share=Budget.of("4", "1e-5"), rows_per_person=d_in
+    )
     # at a constant 100 the gradient undoes the noise of earlier steps: the last one is left
-    w = np.full((400, 5), 100.0)
+    table = coordinates_of(np.full((400, 5), 100.0))
     draws = []
     for _ in range(450):
-        answer = measurement(w)
+        answer = measurement(table)
         tau = (answer.upper - answer.lower) / 2
         sigma = 2 * tau * d_in * math.sqrt(5 * steps) / (400 * MU_3)
         draws.append((answer.values - 100.0) / sigma)
@@ -199,15 +207,15 @@ def test_quantile_noise_inside_pmwm_is_the_planned_one():
         grid=SearchGrid(unit=1, beta=1.1, steps=points + 1),
     )
     share = Budget.of("0.8", "1e-5")
-    quantile, _ = method.stages(share, pairs=81, components=1, d_in=1)
+    quantile, _ = method.stages(share, rows=162, components=1, rows_per_person=1)
     assert 10.0 == quantile.noise_scale
-    measurement = make_pmwm(*space(81, 1), method=method, share=share, d_in=1)
+    measurement = make_pmwm(*space(162, 1), method=method, share=share, rows_per_person=1)
     # above all points but the last, so that a search not stopped before it ends there
     last = method.grid.points()[-1]
-    values = np.full((81, 1), last - 0.01)
+    table = coordinates_of(np.full((81, 1), last - 0.01))
     hits = 0
     for _ in range(trials):
-        answer = measurement(values)
+        answer = measurement(table)
         crossed = (answer.lower[0], answer.upper[0]) == (0.0, 1e6)
         hits += crossed or answer.upper[0] < last
     law = stopped(points, 0.6 * 81, 10, trials)
@@ -240,12 +248,12 @@ def test_scale_selection_noise_inside_huber_is_the_planned_one():
     trials = 700
     method = Huber(lowest_scale=-50, highest_scale=50, scale_fraction="1/4", steps=1, blocks=20)
     share = Budget.of("2", "1e-5")
-    scale, _ = method.stages(share, pairs=40, components=1, d_in=1)
+    scale, _ = method.stages(share, rows=80, components=1, rows_per_person=1)
     assert 4.0 == scale.noise_scale
-    measurement = make_huber(*space(40, 1), method=method, share=share, d_in=1)
+    measurement = make_huber(*space(80, 1), method=method, share=share, rows_per_person=1)
     least = robustification_thresholds(2.0**-50, epsilon=1.5, pairs=40, components=1)
     hits = 0
     for _ in range(trials):
-        answer = measurement(np.zeros((40, 1)))
+        answer = measurement(np.zeros((80, 1)))
         hits += bool((answer.upper[0] - answer.lower[0]) / 2 > 1.2 * least)
     check(overtaken(20 / scale.noise_scale, 100, trials), hits)

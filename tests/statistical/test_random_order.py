@@ -5,9 +5,10 @@ import pytest
 
 from accountant import Budget, PrivacyUnit
 from dppca_odp.eigenvalues.clipped import Clipped
-from dppca_odp.eigenvalues.scree import Scree, make_scree
+from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.planned import Setting
-from dppca_odp.primitives.pairs import Pairing, draw_pairing
+from dppca_odp.primitives.means import then_gaussian_mean
+from dppca_odp.primitives.pairs import Pairing, draw_pairing, make_half_squared_differences
 from dppca_odp.spaces import matrix_domain, rows_metric
 
 ROWS = 4000
@@ -29,15 +30,11 @@ def mean_estimate(make):
     return np.mean([make()(SORTED).values for _ in range(REPETITIONS)], axis=0)
 
 
-def fixed_order(degree):
-    """Eigenvalues when rows are paired in the order of the file."""
-    return make_scree(
-        *space(),
-        method=METHOD,
-        directions=np.eye(2),
-        pairing=Pairing(ROWS, degree, np.arange(ROWS)),
-        share=SHARE,
-        rows_per_person=1,
+def with_pairs(pairing):
+    """Eigenvalues along the axes over these pairs."""
+    pairs = make_half_squared_differences(*space(), pairing=pairing)
+    return pairs >> then_gaussian_mean(
+        lower=0.0, upper=METHOD.bounds(2), share=SHARE, d_in=pairs.map(1)
     )
 
 
@@ -51,20 +48,11 @@ def test_a_sorted_table_has_its_variances():
 
 
 def test_a_random_ring_has_them_too():
-    found = mean_estimate(
-        lambda: make_scree(
-            *space(),
-            method=METHOD,
-            directions=np.eye(2),
-            pairing=draw_pairing(ROWS, 4),
-            share=SHARE,
-            rows_per_person=1,
-        )
-    )
+    found = mean_estimate(lambda: with_pairs(draw_pairing(ROWS, 4)))
     assert pytest.approx(VARIANCE, rel=NEAR) == found
 
 
 @pytest.mark.parametrize("degree", [1, 4])
 def test_the_order_of_the_file_would_miss_them(degree):
-    found = mean_estimate(lambda: fixed_order(degree))
+    found = mean_estimate(lambda: with_pairs(Pairing(ROWS, degree, np.arange(ROWS))))
     assert (np.abs(found) < 0.1 * VARIANCE).all()

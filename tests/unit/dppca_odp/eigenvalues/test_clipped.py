@@ -9,42 +9,50 @@ from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean, then_clipp
 from dppca_odp.primitives.noise import stage_loss
 from dppca_odp.spaces import matrix_domain, rows_metric
 
+from ....file_order import coordinates_of
+
+pytestmark = pytest.mark.usefixtures("file_order")
+
 SHARE = Budget.of("1", "1e-5")
 MU = 0.268051123211294  # of (1, 1e-5), solved to 15 digits
 
 
-def clipped_mean(bound, *, pairs=400, components=2, share=SHARE, d_in=1):
+def clipped_mean(bound, *, rows=800, components=2, share=SHARE, rows_per_person=1):
     return make_clipped_mean(
-        matrix_domain(pairs, components),
+        matrix_domain(rows, components),
         rows_metric(),
         method=Clipped(clipping_bound=bound),
         share=share,
-        d_in=d_in,
+        rows_per_person=rows_per_person,
     )
 
 
 def test_values_above_the_clipping_bound_count_as_the_bound():
     w = np.repeat([[1.0, 100.0]], 20_000, axis=0)
-    answer = clipped_mean(5.0, pairs=20_000, share=Budget.of("20", "1e-5"))(w)
+    answer = clipped_mean(5.0, rows=40_000, share=Budget.of("20", "1e-5"))(coordinates_of(w))
     assert np.abs(answer.values - [1.0, 5.0]).max() <= 9 * answer.noise_scales.max() < 0.01
 
 
-@pytest.mark.parametrize(("bound", "d_in"), [(50.0, 1), ((50.0, 20.0), 1), ((50.0, 20.0), 4)])
-def test_the_noise_is_the_sources(bound, d_in):
-    answer = clipped_mean(bound, d_in=d_in)(np.zeros((400, 2)))
-    expected = np.sqrt(2) * d_in * np.broadcast_to(bound, 2) / (400 * MU)
+@pytest.mark.parametrize(
+    ("bound", "rows_per_person"), [(50.0, 1), ((50.0, 20.0), 1), ((50.0, 20.0), 4)]
+)
+def test_the_noise_is_the_sources(bound, rows_per_person):
+    answer = clipped_mean(bound, rows_per_person=rows_per_person)(
+        coordinates_of(np.zeros((400, 2)))
+    )
+    expected = np.sqrt(2) * rows_per_person * np.broadcast_to(bound, 2) / (400 * MU)
     assert pytest.approx(expected, rel=1e-9) == answer.noise_scales
 
 
 def test_the_range_of_each_mean_is_nothing_to_its_bound():
-    answer = clipped_mean((50.0, 20.0))(np.zeros((400, 2)))
+    answer = clipped_mean((50.0, 20.0))(coordinates_of(np.zeros((400, 2))))
     assert [0.0, 0.0] == answer.lower.tolist()
     assert [50.0, 20.0] == answer.upper.tolist()
     assert () == answer.warnings
 
 
 def test_the_one_stage_is_the_whole_share():
-    (planned,) = Clipped(clipping_bound=50).stages(SHARE, pairs=400, components=2, d_in=3)
+    (planned,) = Clipped(clipping_bound=50).stages(SHARE, rows=800, components=2, rows_per_person=3)
     assert "mean" == planned.stage.name
     assert SHARE == planned.stage.budget
     (loss,) = planned.stage.losses
@@ -53,32 +61,38 @@ def test_the_one_stage_is_the_whole_share():
     assert loss.mu < Fraction(MU)
 
 
-@pytest.mark.parametrize("d_in", [1, 3])
+@pytest.mark.parametrize("rows_per_person", [1, 3])
 @pytest.mark.parametrize("bound", [50.0, (7.0, 50.0)])
-def test_the_planned_noise_is_the_one_that_is_used(bound, d_in):
-    (planned,) = Clipped(clipping_bound=bound).stages(SHARE, pairs=400, components=2, d_in=d_in)
-    used = clipped_mean(bound, d_in=d_in)(np.zeros((400, 2))).noise_scales
+def test_the_planned_noise_is_the_one_that_is_used(bound, rows_per_person):
+    (planned,) = Clipped(clipping_bound=bound).stages(
+        SHARE, rows=800, components=2, rows_per_person=rows_per_person
+    )
+    used = clipped_mean(bound, rows_per_person=rows_per_person)(
+        coordinates_of(np.zeros((400, 2)))
+    ).noise_scales
     assert pytest.approx(used.max(), rel=1e-9) == planned.noise_scale
 
 
 def test_the_price_is_just_below_the_share():
-    measurement = clipped_mean(50.0, d_in=3)
+    measurement = clipped_mean(50.0, rows_per_person=3)
     assert stage_loss(SHARE)[0] * (1 - 1e-9) < measurement.map(3)[0] <= stage_loss(SHARE)[0]
     assert (0.0, 0.0) == measurement.map(0)
 
 
 def test_the_method_makes_its_own_measurement():
     space = matrix_domain(400, 2), rows_metric()
-    made = Clipped(clipping_bound=50).make(*space, share=SHARE, d_in=2)
-    assert made.map(2) == clipped_mean(50.0, d_in=2).map(2)
-    chain = space >> then_clipped_mean(method=Clipped(clipping_bound=50), share=SHARE, d_in=2)
+    made = Clipped(clipping_bound=50).make(*space, share=SHARE, rows_per_person=2)
+    assert made.map(2) == clipped_mean(50.0, rows_per_person=2).map(2)
+    chain = space >> then_clipped_mean(
+        method=Clipped(clipping_bound=50), share=SHARE, rows_per_person=2
+    )
     assert chain.map(2) == made.map(2)
 
 
 def test_the_planned_loss_is_the_one_that_is_used():
-    (planned,) = Clipped(clipping_bound=50).stages(SHARE, pairs=400, components=2, d_in=3)
+    (planned,) = Clipped(clipping_bound=50).stages(SHARE, rows=800, components=2, rows_per_person=3)
     (loss,) = planned.stage.losses
-    used = clipped_mean(50.0, d_in=3)
+    used = clipped_mean(50.0, rows_per_person=3)
     assert (
         pytest.approx(gaussian_epsilon(loss.mu, used.map(3)[1], leak=loss.leak), rel=1e-12)
         == used.map(3)[0]
@@ -87,7 +101,7 @@ def test_the_planned_loss_is_the_one_that_is_used():
 
 
 def test_the_largest_clipping_bound_is_answered():
-    assert np.isfinite(clipped_mean(1e200)(np.full((400, 2), 1e200)).values).all()
+    assert np.isfinite(clipped_mean(1e200)(coordinates_of(np.full((400, 2), 1e200))).values).all()
 
 
 def test_one_number_bounds_every_component():

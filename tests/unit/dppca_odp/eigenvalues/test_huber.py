@@ -16,6 +16,10 @@ from dppca_odp.eigenvalues.huber import (
 )
 from dppca_odp.spaces import matrix_domain, rows_metric
 
+from ....file_order import coordinates_of
+
+pytestmark = pytest.mark.usefixtures("file_order")
+
 SHARE = Budget.of("4", "1e-5")
 MU_OF_THREE = 0.719117435221793  # of (3, 1e-5): three quarters of the share; to 15 digits
 
@@ -24,9 +28,13 @@ def method(**changes):
     return Huber(**({"lowest_scale": -10, "highest_scale": 15, "scale_fraction": "1/4"} | changes))
 
 
-def huber(asked, *, pairs=500, components=1, share=SHARE, d_in=1):
+def huber(asked, *, rows=1000, components=1, share=SHARE, rows_per_person=1):
     return make_huber(
-        matrix_domain(pairs, components), rows_metric(), method=asked, share=share, d_in=d_in
+        matrix_domain(rows, components),
+        rows_metric(),
+        method=asked,
+        share=share,
+        rows_per_person=rows_per_person,
     )
 
 
@@ -65,30 +73,32 @@ def test_fewer_than_four_pairs_are_refused(pairs):
 
 def test_seven_rows_are_refused_before_any_data():
     with pytest.raises(ValueError, match=r"pairs must be at least 4 \(8 rows\) for Huber; got 3"):
-        huber(method(), pairs=7 // 2)
+        huber(method(), rows=7)
     with pytest.raises(ValueError, match=r"pairs must be at least 4 \(8 rows\) for Huber; got 3"):
-        method().stages(SHARE, pairs=7 // 2, components=1, d_in=1)
+        method().stages(SHARE, rows=7, components=1, rows_per_person=1)
 
 
 def test_eight_rows_are_enough():
-    answer = huber(method(), pairs=8 // 2)(np.ones((4, 1)))
+    answer = huber(method(), rows=8)(coordinates_of(np.ones((4, 1))))
     assert np.isfinite(answer.values).all()
 
 
 def test_more_blocks_than_pairs_of_pairs_are_refused():
     with pytest.raises(ValueError, match=r"blocks must be at most 5; got 6\. Use fewer\."):
-        huber(method(blocks=6), pairs=11)
+        huber(method(blocks=6), rows=22)
 
 
 def test_the_descent_finds_the_mean():
     w = np.random.default_rng(9).exponential(size=(200_000, 1))
-    answer = huber(method(lowest_scale=-4, highest_scale=1), pairs=200_000, d_in=1)(w)
+    answer = huber(method(lowest_scale=-4, highest_scale=1), rows=400_000, rows_per_person=1)(
+        coordinates_of(w)
+    )
     assert abs(answer.values[0] - w.mean()) <= 9 * answer.noise_scales[0] < 0.1
 
 
 def test_one_step_moves_by_the_step_size_times_the_clamped_mean():
     asked = method(steps=1, step_size=0.5, initial=100, lowest_scale=2, highest_scale=3)
-    answer = huber(asked, pairs=200_000)(np.full((200_000, 1), 140.0))
+    answer = huber(asked, rows=400_000)(coordinates_of(np.full((200_000, 1), 140.0)))
     assert 2 * 100 == answer.lower[0] + answer.upper[0]
     tau = (answer.upper[0] - answer.lower[0]) / 2
     expected = 100 + 0.5 * min(40.0, tau)
@@ -98,23 +108,28 @@ def test_one_step_moves_by_the_step_size_times_the_clamped_mean():
 def test_the_estimate_is_never_negative():
     asked = method(steps=1, initial=-50, lowest_scale=0, highest_scale=1)
     answers = [
-        huber(asked, pairs=4, share=Budget.of("1/10", "1e-9"))(np.zeros((4, 1))) for _ in "123"
+        huber(asked, rows=8, share=Budget.of("1/10", "1e-9"))(coordinates_of(np.zeros((4, 1))))
+        for _ in "123"
     ]
     assert min(answer.values[0] for answer in answers) >= 0
 
 
-@pytest.mark.parametrize("d_in", [1, 3])
+@pytest.mark.parametrize("rows_per_person", [1, 3])
 @pytest.mark.parametrize("steps", [1, 4])
-def test_the_noise_of_a_step_is_the_sources(steps, d_in):
+def test_the_noise_of_a_step_is_the_sources(steps, rows_per_person):
     asked = method(steps=steps, step_size=0.5)
-    answer = huber(asked, pairs=500, components=2, d_in=d_in)(np.ones((500, 2)))
+    answer = huber(asked, rows=1000, components=2, rows_per_person=rows_per_person)(
+        coordinates_of(np.ones((500, 2)))
+    )
     tau = (answer.upper - answer.lower) / 2
-    expected = 2 * 0.5 * tau * d_in * math.sqrt(2 * steps) / (500 * MU_OF_THREE)
+    expected = 2 * 0.5 * tau * rows_per_person * math.sqrt(2 * steps) / (500 * MU_OF_THREE)
     assert pytest.approx(expected, rel=1e-8) == answer.noise_scales
 
 
 def test_the_threshold_comes_from_the_released_scale_and_the_descents_epsilon():
-    answer = huber(method(steps=1, initial=100.0), pairs=4000)(np.full((4000, 1), 100.0))
+    answer = huber(method(steps=1, initial=100.0), rows=8000)(
+        coordinates_of(np.full((4000, 1), 100.0))
+    )
     tau = (answer.upper[0] - answer.lower[0]) / 2
     scale = (tau / robustification_thresholds(1.0, epsilon=3.0, pairs=4000, components=1)) ** 2
     assert pytest.approx(round(math.log2(scale)), abs=1e-9) == math.log2(scale)
@@ -125,7 +140,7 @@ def test_the_threshold_comes_from_the_released_scale_and_the_descents_epsilon():
 def test_a_scale_at_an_end_of_its_range_is_said_to_be(half, end):
     asked = method(lowest_scale=-2, highest_scale=2, blocks=250)
     w = np.tile([[0.0], [math.sqrt(2 * half)]], (500, 1))
-    (warning,) = huber(asked, pairs=1000)(w).warnings
+    (warning,) = huber(asked, rows=2000)(coordinates_of(w)).warnings
     assert (
         f"component 1: the scale is at an end of its public range ({end:.6g}): "
         "the range is too narrow, or the budget too small to find the scale."
@@ -135,13 +150,15 @@ def test_a_scale_at_an_end_of_its_range_is_said_to_be(half, end):
 def test_a_scale_inside_its_range_is_not_warned_about():
     asked = method(lowest_scale=-2, highest_scale=2, blocks=250)
     w = np.tile([[0.0], [math.sqrt(2.0)]], (500, 1))
-    assert () == huber(asked, pairs=1000)(w).warnings
+    assert () == huber(asked, rows=2000)(coordinates_of(w)).warnings
 
 
 @pytest.mark.parametrize("share", [SHARE, Budget.of("1/3", "1e-9"), Budget.of("0.7", "3e-7")])
 @pytest.mark.parametrize("fraction", ["1/4", "0.1", "2/3"])
 def test_the_stages_sum_to_the_share_exactly(share, fraction):
-    scale, descent = method(scale_fraction=fraction).stages(share, pairs=500, components=3, d_in=2)
+    scale, descent = method(scale_fraction=fraction).stages(
+        share, rows=1000, components=3, rows_per_person=2
+    )
     rho = Fraction(fraction)
     assert scale.stage.budget == Budget.of(rho * share.epsilon, 0)
     assert descent.stage.budget == Budget.of((1 - rho) * share.epsilon, share.delta)
@@ -151,22 +168,22 @@ def test_the_stages_sum_to_the_share_exactly(share, fraction):
 
 
 def test_the_descent_spends_the_mu_of_its_share():
-    _, descent = method().stages(SHARE, pairs=500, components=3, d_in=2)
+    _, descent = method().stages(SHARE, rows=1000, components=3, rows_per_person=2)
     (loss,) = descent.stage.losses
     assert pytest.approx(MU_OF_THREE, rel=1e-9) == float(loss.mu)
     assert float(loss.mu) <= MU_OF_THREE
 
 
 def test_the_planned_noise_on_counts_covers_both_counts_that_a_value_moves():
-    scale, descent = method().stages(SHARE, pairs=500, components=2, d_in=3)
+    scale, descent = method().stages(SHARE, rows=1000, components=2, rows_per_person=3)
     assert 2 * 3 / (1 / 2) == scale.noise_scale
     assert descent.noise_scale is None
 
 
-@pytest.mark.parametrize("d_in", [1, 3])
-def test_the_price_is_just_below_the_share_for_every_number_of_rows_in_the_unit(d_in):
-    measurement = huber(method(), components=3, d_in=d_in)
-    for rows in range(1, d_in + 1):
+@pytest.mark.parametrize("rows_per_person", [1, 3])
+def test_the_price_is_just_below_the_share_for_every_number_of_rows_in_the_unit(rows_per_person):
+    measurement = huber(method(), components=3, rows_per_person=rows_per_person)
+    for rows in range(1, rows_per_person + 1):
         epsilon, delta = measurement.map(rows)
         assert epsilon > 4 * (1 - 1e-9)
         assert Fraction(epsilon) <= SHARE.epsilon
@@ -176,18 +193,18 @@ def test_the_price_is_just_below_the_share_for_every_number_of_rows_in_the_unit(
 
 def test_more_rows_than_the_unit_have_no_price():
     with pytest.raises(OpenDPException):
-        huber(method(), d_in=2).map(3)
+        huber(method(), rows_per_person=2).map(3)
 
 
 @pytest.mark.parametrize("fill", [0.0, 1e200, np.nan, np.inf])
 def test_every_float_is_answered(fill):
-    answer = huber(method(), pairs=10)(np.full((10, 1), fill))
+    answer = huber(method(), rows=20)(coordinates_of(np.full((10, 1), fill)))
     assert np.isfinite(answer.values).all()
 
 
 def test_an_estimate_that_runs_away_is_clamped():
     asked = method(steps=50, step_size=1e9, lowest_scale=0, highest_scale=1000)
-    answer = huber(asked, pairs=10)(np.full((10, 1), 1e200))
+    answer = huber(asked, rows=20)(coordinates_of(np.full((10, 1), 1e200)))
     assert 0 <= answer.values[0] <= LARGEST_MEAN
 
 
@@ -238,6 +255,6 @@ def test_a_share_without_delta_is_refused():
 
 def test_the_method_makes_its_own_measurement():
     space = matrix_domain(500, 1), rows_metric()
-    made = method().make(*space, share=SHARE, d_in=2)
-    chain = space >> then_huber(method=method(), share=SHARE, d_in=2)
-    assert made.map(2) == chain.map(2) == huber(method(), d_in=2).map(2)
+    made = method().make(*space, share=SHARE, rows_per_person=2)
+    chain = space >> then_huber(method=method(), share=SHARE, rows_per_person=2)
+    assert made.map(2) == chain.map(2) == huber(method(), rows_per_person=2).map(2)

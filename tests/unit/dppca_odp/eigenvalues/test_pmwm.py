@@ -10,6 +10,10 @@ from dppca_odp.eigenvalues.pmwm import PMWM, choose_cutoffs, make_pmwm, then_pmw
 from dppca_odp.primitives.quantiles import Quantile, SearchGrid
 from dppca_odp.spaces import matrix_domain, rows_metric
 
+from ....file_order import coordinates_of
+
+pytestmark = pytest.mark.usefixtures("file_order")
+
 SHARE = Budget.of("1", "1e-5")
 PLENTY = Budget.of("40", "1e-5")
 MU_OF_HALF = 0.142210558669261  # of (0.5, 1e-5), solved to 15 digits
@@ -20,9 +24,13 @@ def method(**changes):
     return PMWM(**({"lower_bound": 0, "upper_bound": 100, "grid": COARSE} | changes))
 
 
-def pmwm(asked, *, pairs=400, components=1, share=PLENTY, d_in=1):
+def pmwm(asked, *, rows=800, components=1, share=PLENTY, rows_per_person=1):
     return make_pmwm(
-        matrix_domain(pairs, components), rows_metric(), method=asked, share=share, d_in=d_in
+        matrix_domain(rows, components),
+        rows_metric(),
+        method=asked,
+        share=share,
+        rows_per_person=rows_per_person,
     )
 
 
@@ -87,18 +95,18 @@ def test_one_pair_cannot_be_split():
     with pytest.raises(ValueError, match=expected):
         method(pair_rows="split").parts(1)
     with pytest.raises(ValueError, match=expected):
-        pmwm(method(pair_rows="split"), pairs=1)
+        pmwm(method(pair_rows="split"), rows=2)
 
 
 def test_one_pair_can_be_reused():
-    assert 1 == len(pmwm(method(pair_rows="reuse"), pairs=1)(np.ones((1, 1))).values)
+    assert 1 == len(pmwm(method(pair_rows="reuse"), rows=2)(coordinates_of(np.ones((1, 1)))).values)
 
 
 @pytest.mark.parametrize(("pair_rows", "used"), [("reuse", 4001), ("split", 2001)])
 def test_the_mean_is_winsorized_between_the_cutoffs_over_its_own_pairs(pair_rows, used):
     asked = method(pair_rows=pair_rows, trim_fraction=0.1)
     w = np.random.default_rng(7).permutation(np.linspace(0, 40, 4001))[:, None]
-    answer = pmwm(asked, pairs=4001)(w)
+    answer = pmwm(asked, rows=8002)(coordinates_of(w))
     assert pytest.approx((7.0, 63.0)) == (answer.lower[0], answer.upper[0])
     expected = np.clip(w[-used:], 7.0, 63.0).mean()
     assert abs(answer.values[0] - expected) <= 9 * answer.noise_scales[0] < 0.1
@@ -112,22 +120,24 @@ def test_the_mean_is_winsorized_between_the_cutoffs_over_its_own_pairs(pair_rows
 def test_the_larger_trimming_rule_decides_up_to_49_percent(trim_constant, trim_fraction, cutoffs):
     asked = method(trim_constant=trim_constant, trim_fraction=trim_fraction, pair_rows="reuse")
     w = np.linspace(0, 40, 4001)[:, None]
-    answer = pmwm(asked, pairs=4001)(w)
+    answer = pmwm(asked, rows=8002)(coordinates_of(w))
     assert pytest.approx(cutoffs) == (answer.lower[0], answer.upper[0])
 
 
 @pytest.mark.parametrize(("pair_rows", "used"), [("reuse", 401), ("split", 201)])
-@pytest.mark.parametrize("d_in", [1, 3])
-def test_the_noise_is_the_sources_for_the_cutoffs_found(pair_rows, used, d_in):
+@pytest.mark.parametrize("rows_per_person", [1, 3])
+def test_the_noise_is_the_sources_for_the_cutoffs_found(pair_rows, used, rows_per_person):
     asked = method(pair_rows=pair_rows)
-    answer = pmwm(asked, pairs=401, components=2, share=SHARE, d_in=d_in)(np.ones((401, 2)))
-    expected = np.sqrt(2) * d_in * (answer.upper - answer.lower) / (used * MU_OF_HALF)
+    answer = pmwm(asked, rows=802, components=2, share=SHARE, rows_per_person=rows_per_person)(
+        coordinates_of(np.ones((401, 2)))
+    )
+    expected = np.sqrt(2) * rows_per_person * (answer.upper - answer.lower) / (used * MU_OF_HALF)
     with_range = int((answer.upper > answer.lower).sum())
     assert pytest.approx(expected * np.sqrt(with_range / 2), rel=1e-9) == answer.noise_scales
 
 
 def test_constant_pairs_give_cutoffs_that_meet_and_a_mean_without_noise():
-    answer = pmwm(method(), pairs=400)(np.full((400, 1), 5.0))
+    answer = pmwm(method(), rows=800)(coordinates_of(np.full((400, 1), 5.0)))
     (meeting,) = answer.lower
     assert pytest.approx(7.0) == meeting
     assert (answer.upper.tolist(), answer.values.tolist()) == ([meeting], [meeting])
@@ -138,7 +148,7 @@ def test_constant_pairs_give_cutoffs_that_meet_and_a_mean_without_noise():
 @pytest.mark.parametrize("share", [SHARE, Budget.of("1/3", "1e-9"), Budget.of("0.7", "3e-7")])
 def test_the_stages_sum_to_the_share_exactly(pair_rows, share):
     asked = method(pair_rows=pair_rows)
-    quantile, mean = asked.stages(share, pairs=401, components=3, d_in=2)
+    quantile, mean = asked.stages(share, rows=802, components=3, rows_per_person=2)
     assert quantile.stage.budget == Budget.of(share.epsilon / 2, 0)
     assert mean.stage.budget == Budget.of(share.epsilon / 2, share.delta)
     assert quantile.stage.budget + mean.stage.budget == share
@@ -147,24 +157,24 @@ def test_the_stages_sum_to_the_share_exactly(pair_rows, share):
 
 
 def test_the_planned_noise_on_counts_is_twice_the_unit_over_the_epsilon_of_one_search():
-    quantile, _ = method().stages(SHARE, pairs=400, components=3, d_in=2)
+    quantile, _ = method().stages(SHARE, rows=800, components=3, rows_per_person=2)
     assert 2 * 2 / (1 / 12) == quantile.noise_scale
 
 
 @pytest.mark.parametrize("pair_rows", ["reuse", "split"])
 def test_the_planned_noise_of_the_mean_is_the_one_between_the_bounds(pair_rows):
     asked = method(pair_rows=pair_rows, lower_bound=2, upper_bound=10)
-    (_, planned) = asked.stages(PLENTY, pairs=401, components=1, d_in=1)
+    (_, planned) = asked.stages(PLENTY, rows=802, components=1, rows_per_person=1)
     w = np.random.default_rng(8).permutation(np.r_[np.zeros(201), np.full(200, 99.0)])[:, None]
-    answer = pmwm(asked, pairs=401)(w)
+    answer = pmwm(asked, rows=802)(coordinates_of(w))
     assert ([2.0], [10.0]) == (answer.lower.tolist(), answer.upper.tolist())
     assert pytest.approx(answer.noise_scales[0], rel=1e-9) == planned.noise_scale
 
 
-@pytest.mark.parametrize("d_in", [1, 3])
-def test_the_price_is_just_below_the_share_for_every_number_of_rows_in_the_unit(d_in):
-    measurement = pmwm(method(), components=3, share=SHARE, d_in=d_in)
-    for rows in range(1, d_in + 1):
+@pytest.mark.parametrize("rows_per_person", [1, 3])
+def test_the_price_is_just_below_the_share_for_every_number_of_rows_in_the_unit(rows_per_person):
+    measurement = pmwm(method(), components=3, share=SHARE, rows_per_person=rows_per_person)
+    for rows in range(1, rows_per_person + 1):
         epsilon, delta = measurement.map(rows)
         assert Fraction(epsilon) <= SHARE.epsilon
         assert Fraction(delta) <= SHARE.delta
@@ -174,12 +184,12 @@ def test_the_price_is_just_below_the_share_for_every_number_of_rows_in_the_unit(
 
 def test_more_rows_than_the_unit_have_no_price():
     with pytest.raises(OpenDPException):
-        pmwm(method(), d_in=2).map(3)
+        pmwm(method(), rows_per_person=2).map(3)
 
 
 @pytest.mark.parametrize("fill", [0.0, 1e200, np.nan, np.inf])
 def test_every_float_is_answered(fill):
-    answer = pmwm(method(), pairs=10, share=SHARE)(np.full((10, 1), fill))
+    answer = pmwm(method(), rows=20, share=SHARE)(coordinates_of(np.full((10, 1), fill)))
     assert np.isfinite(answer.values).all()
     assert 0 <= answer.lower[0] <= answer.upper[0] <= 100
 
@@ -223,7 +233,7 @@ def test_the_bounds_have_no_default(name):
 
 def test_the_widest_bounds_are_answered():
     wide = method(lower_bound=-1e200, upper_bound=1e200)
-    answer = pmwm(wide, pairs=10, share=SHARE)(np.full((10, 1), 1e200))
+    answer = pmwm(wide, rows=20, share=SHARE)(coordinates_of(np.full((10, 1), 1e200)))
     assert np.isfinite([answer.values, answer.lower, answer.upper, answer.noise_scales]).all()
 
 
@@ -232,7 +242,13 @@ def test_a_rate_below_the_least_is_refused_before_any_data():
     with pytest.raises(ValueError, match=expected):
         pmwm(method(), share=Budget.of("1e-12", "1e-3"))
     with pytest.raises(ValueError, match=expected):
-        pmwm(method(), share=Budget.of("1e-6", "1e-3"), components=9, d_in=100_000)
+        pmwm(
+            method(),
+            share=Budget.of("1e-6", "1e-3"),
+            rows=400_000,
+            components=9,
+            rows_per_person=100_000,
+        )
 
 
 def test_a_share_without_delta_is_refused_before_any_data():
@@ -242,6 +258,6 @@ def test_a_share_without_delta_is_refused_before_any_data():
 
 def test_the_method_makes_its_own_measurement():
     space = matrix_domain(400, 1), rows_metric()
-    made = method().make(*space, share=SHARE, d_in=2)
-    chain = space >> then_pmwm(method=method(), share=SHARE, d_in=2)
-    assert made.map(2) == chain.map(2) == pmwm(method(), share=SHARE, d_in=2).map(2)
+    made = method().make(*space, share=SHARE, rows_per_person=2)
+    chain = space >> then_pmwm(method=method(), share=SHARE, rows_per_person=2)
+    assert made.map(2) == chain.map(2) == pmwm(method(), share=SHARE, rows_per_person=2).map(2)

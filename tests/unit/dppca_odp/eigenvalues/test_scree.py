@@ -11,7 +11,6 @@ from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.eigenvalues.scree import Scree, make_scree, then_scree
 from dppca_odp.planned import Setting
-from dppca_odp.primitives.pairs import draw_pairing
 from dppca_odp.spaces import matrix_domain, rows_metric
 
 SHARE = Budget.of("1", "1e-5")
@@ -54,7 +53,6 @@ def test_a_chain_from_rows_costs_at_most_its_share(method, rows_per_person):
         rows_metric(),
         method=method,
         directions=np.eye(3, 2),
-        pairing=draw_pairing(201, 1),
         share=SHARE,
         rows_per_person=rows_per_person,
     )
@@ -96,14 +94,14 @@ def test_duplicate_rows_are_counted_like_others():
 def test_stages_are_planned_for_a_pair_to_every_two_rows(method):
     setting = Setting(rows=201, columns=3, components=2, unit=unit(5))
     planned = scree(method).stages(SHARE, setting)
-    assert planned == method.stages(SHARE, pairs=100, components=2, d_in=5)
+    assert planned == method.stages(SHARE, rows=200, components=2, rows_per_person=5)
 
 
 def test_no_more_pairs_are_planned_to_change_than_there_are():
     method = Clipped(clipping_bound=50)
     setting = Setting(rows=11, columns=3, components=2, unit=unit(99))
     planned = scree(method).stages(SHARE, setting)
-    assert planned == method.stages(SHARE, pairs=5, components=2, d_in=5)
+    assert planned == method.stages(SHARE, rows=10, components=2, rows_per_person=5)
 
 
 def released(*, nonincreasing):
@@ -149,25 +147,11 @@ def test_codes_of_labels_are_not_measured():
     assert pytest.approx([4.0, 1.0], abs=0.5) == answer.values
 
 
-def test_a_pairing_for_another_table_is_refused():
-    with pytest.raises(ValueError, match=r"pairing must be for 10 rows; got 9\. Draw one for this"):
-        make_scree(
-            matrix_domain(10, 2),
-            rows_metric(),
-            method=Clipped(clipping_bound=1),
-            directions=np.eye(2),
-            pairing=draw_pairing(9, 1),
-            share=SHARE,
-            rows_per_person=1,
-        )
-
-
 def test_the_scree_chains():
     space = matrix_domain(10, 2), rows_metric()
     chain = space >> then_scree(
         method=Clipped(clipping_bound=1),
         directions=np.eye(2),
-        pairing=draw_pairing(10, 1),
         share=SHARE,
         rows_per_person=1,
     )
