@@ -21,7 +21,9 @@ from dppca_odp.directions import (
     then_kendall_matrix,
     then_noisy_eigenvectors,
 )
+from dppca_odp.eigenvalues.adaptive import Adaptive, make_adaptive, then_adaptive
 from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean, then_clipped_mean
+from dppca_odp.eigenvalues.flags import Flag
 from dppca_odp.eigenvalues.huber import Huber, make_huber, then_huber
 from dppca_odp.eigenvalues.pmwm import PMWM, make_pmwm, then_pmwm
 from dppca_odp.eigenvalues.scree import Scree, make_scree, then_scree
@@ -48,11 +50,21 @@ from dppca_odp.primitives.columns import (
 )
 from dppca_odp.primitives.means import GaussianMean, make_gaussian_mean, then_gaussian_mean
 from dppca_odp.primitives.noise import (
+    Link,
+    Noisy,
     gaussian_to_approximate,
     make_gaussian,
+    make_gaussian_chain,
     make_gaussian_steps,
     then_gaussian,
+    then_gaussian_chain,
     then_gaussian_steps,
+)
+from dppca_odp.primitives.octaves import (
+    make_octave_counts,
+    make_tail_count,
+    then_octave_counts,
+    then_tail_count,
 )
 from dppca_odp.primitives.pairs import (
     Pairing,
@@ -130,6 +142,7 @@ from dppca_odp.tables import load_table
 __all__ = [
     "PMWM",
     "Accountant",
+    "Adaptive",
     "Budget",
     "BudgetExceeded",
     "Cells",
@@ -137,6 +150,7 @@ __all__ = [
     "Column",
     "Directions",
     "DppcaError",
+    "Flag",
     "Frame",
     "GaussianMean",
     "Histogram",
@@ -144,7 +158,9 @@ __all__ = [
     "InvalidPlan",
     "InvalidRelease",
     "Label",
+    "Link",
     "LossExceedsCharge",
+    "Noisy",
     "Pairing",
     "Plan",
     "PrivacyUnit",
@@ -162,6 +178,7 @@ __all__ = [
     "draw_pairing",
     "gaussian_to_approximate",
     "load_table",
+    "make_adaptive",
     "make_additive_histogram",
     "make_cell_counts",
     "make_cell_map",
@@ -173,6 +190,7 @@ __all__ = [
     "make_dyadic_counts",
     "make_dyadic_scale",
     "make_gaussian",
+    "make_gaussian_chain",
     "make_gaussian_mean",
     "make_gaussian_steps",
     "make_grouped_additive_histogram",
@@ -183,6 +201,7 @@ __all__ = [
     "make_kendall_matrix",
     "make_leading_columns",
     "make_noisy_eigenvectors",
+    "make_octave_counts",
     "make_part_of_pairs",
     "make_plan",
     "make_pmwm",
@@ -193,6 +212,7 @@ __all__ = [
     "make_scree",
     "make_signed_quantile",
     "make_sparse_histogram",
+    "make_tail_count",
     "make_threshold_noise",
     "make_unbounded_quantile",
     "matrix_domain",
@@ -209,6 +229,7 @@ __all__ = [
     "rows_metric",
     "sample_points",
     "save_pictures",
+    "then_adaptive",
     "then_additive_histogram",
     "then_cell_counts",
     "then_cell_map",
@@ -220,6 +241,7 @@ __all__ = [
     "then_dyadic_counts",
     "then_dyadic_scale",
     "then_gaussian",
+    "then_gaussian_chain",
     "then_gaussian_mean",
     "then_gaussian_steps",
     "then_grouped_additive_histogram",
@@ -230,6 +252,7 @@ __all__ = [
     "then_kendall_matrix",
     "then_leading_columns",
     "then_noisy_eigenvectors",
+    "then_octave_counts",
     "then_part_of_pairs",
     "then_plan",
     "then_pmwm",
@@ -240,6 +263,7 @@ __all__ = [
     "then_scree",
     "then_signed_quantile",
     "then_sparse_histogram",
+    "then_tail_count",
     "then_threshold_noise",
     "then_unbounded_quantile",
 ]

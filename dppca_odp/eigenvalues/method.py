@@ -5,15 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+import numpy as np
 from opendp.mod import Domain, Measurement, Metric, Transformation
 
 from accountant.facts import Fact
 from accountant.specs import Budget
+from dppca_odp.eigenvalues.flags import Flag
 from dppca_odp.planned import PlannedStage
 from dppca_odp.primitives.pairs import draw_pairing, make_half_squared_differences
 from dppca_odp.primitives.stages import Program, make_in_stages
 from dppca_odp.spaces import matrix_shape
 from dppca_odp.values import Floats
+
+#: Two-sided 95 % point of the standard normal distribution.
+NORMAL_95 = 1.959963984540054
 
 
 class Estimate(NamedTuple):
@@ -28,6 +33,18 @@ class Estimate(NamedTuple):
     """The range that each mean was taken over."""
     warnings: tuple[str, ...]
     """What the analyst should know, each drawn from released flags."""
+    flags: tuple[tuple[Flag, ...], ...] = ()
+    """What is known of each component; empty if the method looks for nothing."""
+    own_interval: tuple[Floats, Floats] | None = None
+    """In place of a symmetric noise interval."""
+
+    @property
+    def noise_interval(self) -> tuple[Floats, Floats]:
+        """Where the estimates would be without the last Gaussian noise, 95 times in 100."""
+        if self.own_interval:
+            return self.own_interval
+        reach = NORMAL_95 * self.noise_scales
+        return np.maximum(self.values - reach, 0.0), np.maximum(self.values + reach, 0.0)
 
 
 class EigenvalueMethod(Fact, ABC):

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from accountant.specs import Budget
 from dppca_odp.columns import Label
+from dppca_odp.eigenvalues.adaptive import Adaptive
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import Estimate
@@ -30,14 +31,14 @@ from dppca_odp.releases import ReleasedScree
 from dppca_odp.spaces import to_then
 from dppca_odp.values import Floats
 
-Method = Annotated[Clipped | PMWM | Huber, Field(discriminator="kind")]
+Method = Annotated[Adaptive | Clipped | PMWM | Huber, Field(discriminator="kind")]
 
 
 class Scree(PlannedRelease):
     """Private eigenvalues as a release of a plan."""
 
     kind: Literal["scree"] = "scree"
-    method: Method
+    method: Method = Adaptive()
     directions: StandsOn
     nonincreasing: bool = False
     """Report the nearest nonincreasing sequence; costs nothing."""

@@ -19,14 +19,14 @@ Source: Dong, Roth and Su (2022), Gaussian differential privacy.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import opendp.prelude as dp
 from opendp.mod import Domain, Measurement, Metric, Transformation
 
-from accountant.amounts import float_above, float_below, root_above
+from accountant.amounts import float_above, float_below, root_above, root_below
 from accountant.errors import InvalidAmount
 from accountant.gaussian import gaussian_epsilon, gaussian_mu
 from accountant.losses import GaussianLoss
@@ -192,6 +192,117 @@ def make_gaussian(input_domain: Domain, input_metric: Metric, *, scale: float) -
     )
 
 
+class Link(NamedTuple):
+    """One question of a chain."""
+
+    share: Fraction
+    """Of the chain's mu squared."""
+    numbers: int
+    """How many integers answer it."""
+
+
+class Noisy(NamedTuple):
+    """Sums with Gaussian noise, and its scale, in integer units."""
+
+    sums: list[int]
+    scale: float
+
+
+AskSums = Callable[[Transformation], Noisy]
+
+
+def make_gaussian_chain(
+    input_domain: Domain,
+    input_metric: Metric,
+    *,
+    d_in: int,
+    loss: GaussianLoss,
+    links: Sequence[Link],
+    least_sensitivity: float,
+    run: Callable[[AskSums], Any],
+) -> Measurement:
+    """What a program makes of noisy integer sums that it asks for, each chosen from those before.
+
+    ==================  ==================================================
+    input domain        any
+    input metric        any whose distances are integers
+    output              that of ``run``
+    output measure      Gaussian differential privacy
+    privacy map         1..d_in -> at most the loss, and its mu to 4e-12; 0 -> (0, 0);
+                        more than d_in: error
+    cost                that of the sums
+    ==================  ==================================================
+
+    ``run`` gets a function that takes a stable integer sum and answers it with noise: at scale
+    sensitivity / (mu sqrt(share)) of the next link, where the sensitivity is the sum's own at
+    ``d_in``, or ``least_sensitivity`` if that is more (it decides how coarse the noise can be,
+    and so the leak). Links that are left at the end are not spent.
+
+    Proof: OpenDP's adaptive composition adds the zCDP bounds of the links and refuses a sum that
+    is more sensitive than its scale allows. Every part is a Gaussian of our own on a stable
+    integer sum, so the whole is a Gaussian with mu = sqrt(2 rho), also when sums are chosen from
+    earlier answers: shares of mu squared add to at most one. The rest is post-processing.
+    Source: Dong, Roth and Su (2022), Corollary 3.3.
+
+    Raises:
+        ValueError: no links, or shares that are not positive and at most one together; inside
+            ``run``, a sum without a link, or of another number of integers.
+
+    >>> from dppca_odp.spaces import matrix_domain
+    >>> m = make_gaussian_chain(matrix_domain(9, 1), rows_metric(), d_in=1,
+    ...     loss=GaussianLoss(mu=Fraction(1, 2), leak=Fraction(1, 10**12)),
+    ...     links=[Link(Fraction(1, 3), 5), Link(Fraction(2, 3), 1)], least_sensitivity=2.0**32,
+    ...     run=lambda ask: None)
+    >>> round(float(m.map(1)[0]), 9), m.map(0) == (0, 0)
+    (0.5, True)
+    """
+    if not links or any(link.share <= 0 for link in links) or sum(at.share for at in links) > 1:
+        raise ValueError(
+            "links must have shares above 0 that come to at most 1; got "
+            f"{', '.join(str(link.share) for link in links) or 'none'}. Divide mu squared."
+        )
+    mus = [lowered(root_below(link.share) * loss.mu) for link in links]
+    composition = dp.c.make_adaptive_composition(
+        input_domain,
+        input_metric,
+        dp.zero_concentrated_divergence(),
+        d_in,
+        [float_above(Fraction(mu) ** 2 / 2) for mu in mus],
+    )
+
+    def scale(mu: float, sensitivity: float) -> float:
+        return _scale(max(sensitivity, least_sensitivity), lowered(Fraction(mu)), 1)
+
+    coarsest = [scale(mu, 0.0) for mu in mus]
+    leak = sum(
+        (_leak(link.numbers, s) for link, s in zip(links, coarsest, strict=True)), Fraction()
+    )
+
+    def take_links(data: Any) -> Any:
+        queryable, free = composition(data), iter(zip(links, mus, strict=True))
+
+        def ask(total: Transformation) -> Noisy:
+            link, mu = next(free, (None, 0.0))
+            if link is None or total.output_domain != integers_domain(link.numbers):
+                raise ValueError(
+                    f"a sum must have a link for as many integers; got {total.output_domain}. "
+                    "Plan one for it."
+                )
+            at = scale(mu, total.map(d_in))
+            noise = dp.m.make_gaussian(total.output_domain, total.output_metric, scale=at)
+            return Noisy(queryable(total >> noise), at)
+
+        return run(ask)
+
+    return dp.m.make_user_measurement(
+        input_domain,
+        input_metric,
+        gaussian_privacy(),
+        take_links,
+        lambda distance: _loss(composition.map(distance) if distance else 0.0, leak),
+    )
+
+
 def make_gaussian_steps(
     input_domain: Domain,
     input_metric: Metric,
@@ -298,4 +409,5 @@ def _size(input_domain: Domain) -> int:
 
 
 then_gaussian: Any = to_then(make_gaussian)
+then_gaussian_chain: Any = to_then(make_gaussian_chain)
 then_gaussian_steps: Any = to_then(make_gaussian_steps)

@@ -1,0 +1,36 @@
+"""What an analyst should know about a released eigenvalue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+
+class Flag(StrEnum):
+    """Something to know about a component, drawn from released numbers."""
+
+    NOT_FOUND = "not found"
+    RARE_LARGE_VALUES = "rare large values"
+    HEAVY_TAIL = "heavy tail"
+    SATURATED = "saturated"
+    AT_ZERO = "at zero"
+
+
+MEANINGS = {
+    Flag.NOT_FOUND: "no scale was found, and 0 stands for its variance: the budget is too small "
+    "for so few rows, or the rows hardly differ.",
+    Flag.RARE_LARGE_VALUES: "rare large values are most of its variance, which is likely higher "
+    "than this: what lies beyond the cutoff is not in the noise.",
+    Flag.HEAVY_TAIL: "values far beyond those of a Gaussian column have weight: its variance may "
+    "be higher than this.",
+    Flag.SATURATED: "most of it lies at the cutoff: its variance is likely higher than this.",
+    Flag.AT_ZERO: "it cannot be told from 0 at this noise.",
+}
+
+
+def sentences(flags: Sequence[Sequence[Flag]]) -> Iterator[str]:
+    """Each flag that is raised, with the components it is about."""
+    for flag, meaning in MEANINGS.items():
+        about = [str(number) for number, raised in enumerate(flags, start=1) if flag in raised]
+        if about:
+            yield f"component{'s' if len(about) > 1 else ''} {', '.join(about)}: {flag}: {meaning}"
