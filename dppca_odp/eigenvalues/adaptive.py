@@ -26,11 +26,12 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
 
 from accountant.specs import Budget, Stage
-from dppca_odp.eigenvalues.flags import Flag, sentences
+from dppca_odp.eigenvalues.flags import OF_THE_BULK, Flag, sentences
 from dppca_odp.eigenvalues.method import NORMAL_95, EigenvalueMethod, Estimate, draw_pairs
 from dppca_odp.eigenvalues.shape import (
     SCALES,
@@ -56,7 +57,7 @@ from dppca_odp.primitives.octaves import (
     make_octave_counts,
     make_tail_count,
 )
-from dppca_odp.primitives.pairs import ring_degree
+from dppca_odp.primitives.pairs import pairs_changed, ring_degree
 from dppca_odp.primitives.stages import Program
 from dppca_odp.primitives.sums import decode_means, decode_noise, make_clamped_sum
 from dppca_odp.spaces import matrix_shape, to_then
@@ -85,13 +86,14 @@ WINDOWS = (1, 2, 3, 4, 6, 8, 12)
 #: The noise of a mean of which rare large values are the most, as a share of it.
 LEAST_FAR_NOISE, MOST_NOISE = 0.15, 0.5
 
-
 # --- means -----------------------------------------------------------------------------------
 #: Noise grows with the range to this power, yet relative to the range it is at most so many times
 #: that of the widest.
 NOISE_EXPONENT, MOST_RELATIVE_NOISE = 0.75, 4.0
 #: Of the range: a mean above it was clipped too low.
 SATURATED = 0.6
+#: Of the pairs: a component of which fewer look Gaussian at its scale is mixed.
+MIXED = 0.5
 TINY = 1e-300
 
 
@@ -109,7 +111,8 @@ class Adaptive(EigenvalueMethod):
         self, share: Budget, *, rows: int, components: int, rows_per_person: int
     ) -> tuple[PlannedStage, ...]:
         """One stage: the chain, whose loss is that of one Gaussian."""
-        chain = chain_stage(share, components)
+        degree = ring_degree(rows, self.degree)
+        chain = chain_stage(share, components, pairs_changed(rows, degree, rows_per_person))
         stage = Stage(name="chain", budget=share, losses=(chain.loss,))
         return (PlannedStage(stage=stage, noise_scale=None, noise="depends on the private scales"),)
 
@@ -120,7 +123,7 @@ class Adaptive(EigenvalueMethod):
         rows, components = matrix_shape(input_domain, input_metric)
         pairs = draw_pairs(input_domain, input_metric, degree=ring_degree(rows, self.degree))
         d_in = pairs.map(rows_per_person)
-        stage = chain_stage(share, components)
+        stage = chain_stage(share, components, d_in)
         number, _ = matrix_shape(pairs.output_domain, pairs.output_metric)
         noise = d_in / (number * stage.mu)
         parts = Parts.of(noise, components, robust=self.robust)
@@ -129,15 +132,19 @@ class Adaptive(EigenvalueMethod):
             d_in=d_in,
             loss=stage.loss,
             links=parts.links(components),
-            least_sensitivity=float(COUNT_UNITS),
+            least_sensitivity=float(d_in * COUNT_UNITS),
             run=lambda ask: estimate(ask, looks, noise, parts, robust=self.robust),
         )
         return lambda ask: ask(chain)
 
 
-def chain_stage(share: Budget, components: int) -> GaussianStage:
-    """The loss that a share pays for; the leak is that of the most integers, finely counted."""
-    return gaussian_stage(share, sensitivity=float(COUNT_UNITS), numbers=OCTAVES * components)
+def chain_stage(share: Budget, components: int, d_in: int) -> GaussianStage:
+    """The loss that a share pays for, with the leak of as many integers as any look has.
+
+    No look is less sensitive to ``d_in`` changed pairs than one count.
+    """
+    sensitivity = float(d_in * COUNT_UNITS)
+    return gaussian_stage(share, sensitivity=sensitivity, numbers=OCTAVES * components)
 
 
 class Parts(NamedTuple):
@@ -207,7 +214,7 @@ def estimate(ask: AskSums, looks: Looks, noise: float, parts: Parts, *, robust: 
     """Scales, then cutoffs, then means: from noisy answers alone."""
     mean_noise = noise / math.sqrt(parts.mean)
     octaves, octave_noise = looks.octave_shares(ask)
-    scales = np.array([find_scale(shares, octave_noise) for shares in octaves])
+    scales, alike = np.array([find_scale(shares, octave_noise) for shares in octaves]).T
     if robust:
         tail = Tail(ROBUST_CUTOFF, 0)
         far: list[Far | None] = [None] * looks.components
@@ -226,20 +233,23 @@ def estimate(ask: AskSums, looks: Looks, noise: float, parts: Parts, *, robust: 
         ]
     )
     means, mean_noises = looks.clipped_means(ask, cutoffs)
-    return read(means, mean_noises, cutoffs, far, tail)
+    mixed = alike + 2 * octave_noise / SIGNAL < MIXED
+    answer = read(means, mean_noises, cutoffs, far, tail, mixed)
+    return answer._replace(warnings=(OF_THE_BULK, *answer.warnings)) if robust else answer
 
 
 # --- 1. scale --------------------------------------------------------------------------------
 
 
-def find_scale(shares: Floats, noise: float) -> float:
-    """The scale whose Gaussian component looks most like these octaves; 0 if none does.
+def find_scale(shares: Floats, noise: float) -> tuple[float, float]:
+    """The scale whose Gaussian component looks most like these octaves, and the share that does.
 
-    A matched filter: signals are in standard deviations of the noise.
+    A matched filter: signals are in standard deviations of the noise. Scale 0 if none is clear.
     """
     signals = octaves_at_scales() @ (shares / noise)
     best = int(signals.argmax())
-    return float(SCALES[best]) if signals[best] >= FOUND else 0.0
+    scale = float(SCALES[best]) if signals[best] >= FOUND else 0.0
+    return scale, float(signals[best]) * noise / SIGNAL
 
 
 class Far(NamedTuple):
@@ -326,7 +336,12 @@ def find_tail(
 
 
 def read(
-    means: Floats, noise: Floats, cutoffs: Floats, far: Sequence[Far | None], tail: Tail
+    means: Floats,
+    noise: Floats,
+    cutoffs: Floats,
+    far: Sequence[Far | None],
+    tail: Tail,
+    mixed: npt.NDArray[np.bool_],
 ) -> Estimate:
     """Variances from clipped means, the noise that is left in them, and what to know of them."""
     alone = np.array([rare is not None for rare in far])
@@ -343,6 +358,7 @@ def read(
         Flag.NOT_FOUND: cutoffs == 0,
         Flag.RARE_LARGE_VALUES: alone,
         Flag.HEAVY_TAIL: bulk & (tail.doublings >= HEAVY),
+        Flag.MIXED: bulk & mixed,
         Flag.SATURATED: bulk & (means > SATURATED * cutoffs),
         Flag.AT_ZERO: (cutoffs > 0) & (means < 2 * noise),
     }

@@ -12,17 +12,25 @@ class Flag(StrEnum):
     NOT_FOUND = "not found"
     RARE_LARGE_VALUES = "rare large values"
     HEAVY_TAIL = "heavy tail"
+    MIXED = "mixed"
     SATURATED = "saturated"
     AT_ZERO = "at zero"
 
+
+OF_THE_BULK = (
+    "robust: the values are scales of the bulk of the rows, equal to variances "
+    "for Gaussian columns."
+)
 
 MEANINGS = {
     Flag.NOT_FOUND: "no scale was found, and 0 stands for its variance: the budget is too small "
     "for so few rows, or the rows hardly differ.",
     Flag.RARE_LARGE_VALUES: "rare large values are most of its variance, which is likely higher "
     "than this: what lies beyond the cutoff is not in the noise.",
-    Flag.HEAVY_TAIL: "values far beyond those of a Gaussian column have weight: its variance may "
-    "be higher than this.",
+    Flag.HEAVY_TAIL: "in one of them at least, values far beyond those of a Gaussian column have "
+    "weight: variances may be higher than this.",
+    Flag.MIXED: "fewer than half of the pairs look like a Gaussian column of one scale, as with "
+    "many equal values or groups far apart: its variance may be higher than this.",
     Flag.SATURATED: "most of it lies at the cutoff: its variance is likely higher than this.",
     Flag.AT_ZERO: "it cannot be told from 0 at this noise.",
 }

@@ -6,16 +6,18 @@ import opendp.prelude as dp
 import pytest
 from opendp.mod import OpenDPException
 
-from accountant import Budget
+from accountant import Budget, GaussianLoss
 from accountant.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from dppca_odp.primitives.noise import (
     LEAST_SCALE,
     MARGIN,
     ROUNDING,
+    Link,
     gaussian_stage,
     gaussian_to_approximate,
     lowered,
     make_gaussian,
+    make_gaussian_chain,
     make_gaussian_steps,
     stage_loss,
     then_gaussian,
@@ -366,6 +368,101 @@ def test_steps_under_another_metric_are_refused():
             scale=SCALE,
             next_sum=lambda answers: None,
         )
+
+
+def chain_of_sums(
+    *, rows=50, d_in=2, shares=("1/2", "1/3", "1/6"), mu="1/2", run=None, least=2.0**32
+):
+    """A chain that asks for the same sum of one column in [0, 1], unless told otherwise."""
+    space = matrix_domain(rows, 1), rows_metric()
+    total = make_clamped_sum(*space, lower=0.0, upper=1.0)
+    return make_gaussian_chain(
+        *space,
+        d_in=d_in,
+        loss=GaussianLoss(mu=mu, leak="1e-12"),
+        links=[Link(Fraction(share), 1) for share in shares],
+        least_sensitivity=least,
+        run=run or (lambda ask: [ask(total) for _ in shares]),
+    )
+
+
+@pytest.mark.parametrize("shares", [("1",), ("1/2", "1/3", "1/6"), ("0.1",) * 10])
+@pytest.mark.parametrize("mu", ["1/1000", "0.268", "7"])
+def test_a_chain_costs_one_gaussian(shares, mu):
+    chain = chain_of_sums(shares=shares, mu=mu)
+    for d_in in (1, 2):
+        found, leak = chain.map(d_in)
+        assert Fraction(mu) * Fraction(1 - 1e-11) < found <= Fraction(mu)
+        assert 0 < leak < 1e-15
+    assert (0, 0) == chain.map(0)
+
+
+def test_a_chain_may_leave_some_of_mu():
+    found, _ = chain_of_sums(shares=("1/4",), mu="1").map(2)
+    assert float(found) == pytest.approx(0.5, rel=1e-11)
+
+
+def test_more_changed_rows_than_declared_have_no_price_in_a_chain():
+    with pytest.raises(OpenDPException):
+        chain_of_sums(d_in=2).map(3)
+
+
+def test_each_noise_is_that_of_its_part_of_mu_squared_and_of_its_own_sum():
+    answers = chain_of_sums(d_in=2, shares=("1/4", "3/4"), mu="1")(np.ones((50, 1)))
+    assert [answer.scale / 2.0**33 for answer in answers] == pytest.approx([2, (4 / 3) ** 0.5])
+    assert [answer.sums[0] / 2**32 for answer in answers] == pytest.approx([50, 50], abs=50)
+
+
+def test_a_sum_of_less_than_the_least_sensitivity_has_the_noise_of_that():
+    chain = chain_of_sums(d_in=1, shares=("1",), mu="1", least=2.0**40)
+    (answer,) = chain(np.ones((50, 1)))
+    assert answer.scale == pytest.approx(2.0**40)
+
+
+def test_the_leak_is_that_of_the_coarsest_noise():
+    shares = [Fraction("1/4"), Fraction("3/4")]
+    _, leak = chain_of_sums(shares=shares, mu="1").map(2)
+    coarsest = sum(ROUNDING * share / Fraction(2) ** 64 for share in shares)
+    assert float(leak) == pytest.approx(float(coarsest), rel=1e-9)
+
+
+def test_each_sum_may_be_chosen_from_the_answers_before_it():
+    space = matrix_domain(50, 1), rows_metric()
+
+    def search(ask):
+        upper = 1.0
+        for _ in range(3):
+            total = make_clamped_sum(*space, lower=0.0, upper=upper)
+            upper *= 1 + ask(total).sums[0] / 2**32 / 50
+        return upper
+
+    found = chain_of_sums(run=search, mu="1000", d_in=1)(np.full((50, 1), 100.0))
+    assert found == pytest.approx(8, rel=0.01)
+
+
+def test_links_that_are_left_are_not_missed():
+    assert chain_of_sums(run=lambda ask: "enough")(np.ones((50, 1))) == "enough"
+
+
+def test_a_sum_without_a_link_is_refused():
+    space = matrix_domain(50, 1), rows_metric()
+    total = make_clamped_sum(*space, lower=0.0, upper=1.0)
+    chain = chain_of_sums(shares=("1",), run=lambda ask: [ask(total), ask(total)])
+    with pytest.raises(OpenDPException, match="a sum must have a link"):
+        chain(np.ones((50, 1)))
+
+
+def test_a_sum_of_more_integers_than_its_link_is_refused():
+    two = make_clamped_sum(matrix_domain(50, 2), rows_metric(), lower=0.0, upper=1.0)
+    chain = chain_of_sums(run=lambda ask: ask(two))
+    with pytest.raises(OpenDPException, match="as many integers"):
+        chain(np.ones((50, 1)))
+
+
+@pytest.mark.parametrize("shares", [(), ("0", "1"), ("1/2", "1/2", "1/1000")])
+def test_links_that_divide_more_than_mu_squared_are_refused(shares):
+    with pytest.raises(ValueError, match="links must have shares above 0 that come to at most 1"):
+        chain_of_sums(shares=shares)
 
 
 def test_the_gaussians_chain():
