@@ -68,6 +68,8 @@ from dppca_odp.values import LARGEST_BOUND, Floats, Integers
 AIM = 9.5
 #: ... and the least that counts as found: by chance alone, one of 961 scales in 50,000 looks.
 FOUND = 5.5
+#: Within so many octaves of a scale that is found there are fewer to choose from: one in 1,000.
+NEAR, FOUND_NEAR = 12, 4.0
 LEAST_SCALE_PART, MOST_SCALE_PART = Fraction("0.1"), Fraction("0.6")
 TAIL_PART, TAIL_COUNTS = Fraction("0.15"), 3
 #: Euclidean norm of the shares of a Gaussian component's octaves.
@@ -214,7 +216,7 @@ def estimate(ask: AskSums, looks: Looks, noise: float, parts: Parts, *, robust: 
     """Scales, then cutoffs, then means: from noisy answers alone."""
     mean_noise = noise / math.sqrt(parts.mean)
     octaves, octave_noise = looks.octave_shares(ask)
-    scales, alike = np.array([find_scale(shares, octave_noise) for shares in octaves]).T
+    scales, alike = find_scales(octaves, octave_noise)
     if robust:
         tail = Tail(ROBUST_CUTOFF, 0)
         far: list[Far | None] = [None] * looks.components
@@ -241,15 +243,19 @@ def estimate(ask: AskSums, looks: Looks, noise: float, parts: Parts, *, robust: 
 # --- 1. scale --------------------------------------------------------------------------------
 
 
-def find_scale(shares: Floats, noise: float) -> tuple[float, float]:
-    """The scale whose Gaussian component looks most like these octaves, and the share that does.
+def find_scales(octaves: Floats, noise: float) -> tuple[Floats, Floats]:
+    """The scales whose Gaussian components look most like these octaves, and how much is alike.
 
-    A matched filter: signals are in standard deviations of the noise. Scale 0 if none is clear.
+    A matched filter: signals are in standard deviations of the noise. A component that is not clear
+    alone may be so among scales not far from those of others. Scale 0 if none is clear.
     """
-    signals = octaves_at_scales() @ (shares / noise)
-    best = int(signals.argmax())
-    scale = float(SCALES[best]) if signals[best] >= FOUND else 0.0
-    return scale, float(signals[best]) * noise / SIGNAL
+    signals = octaves @ octaves_at_scales().T / noise
+    clear = signals.max(axis=1) >= FOUND
+    found = np.log2(SCALES[signals[clear].argmax(axis=1)])
+    near = (np.abs(np.log2(SCALES)[:, np.newaxis] - found) <= NEAR).any(axis=1)
+    signals[~clear] = np.where(near & (signals[~clear] >= FOUND_NEAR), signals[~clear], 0.0)
+    best = signals.max(axis=1)
+    return np.where(best > 0, SCALES[signals.argmax(axis=1)], 0.0), best * noise / SIGNAL
 
 
 class Far(NamedTuple):

@@ -17,12 +17,13 @@ from accountant.specs import Budget
 from dppca_odp.eigenvalues.adaptive import (
     AIM,
     FOUND,
+    FOUND_NEAR,
     Adaptive,
     Far,
     Parts,
     chain_stage,
     find_far,
-    find_scale,
+    find_scales,
     full_signal,
     make_adaptive,
     then_adaptive,
@@ -134,26 +135,41 @@ def chi_squared(rows: int = 100_000) -> np.ndarray:
     return np.random.default_rng(6).chisquare(1, size=rows)
 
 
+def octaves_at(variance: float) -> np.ndarray:
+    ends = UPPER_ENDS / variance
+    return tail_share(ends / 2) - tail_share(ends)
+
+
 @given(st.integers(-110, 110), st.floats(1, 2))
 def test_a_scale_is_found_within_a_quarter_of_an_octave(power, factor):
     variance = factor * 2.0**power
-    ends = UPPER_ENDS / variance
-    scale, alike = find_scale(tail_share(ends / 2) - tail_share(ends), noise=1e-3)
+    (scale,), (alike,) = find_scales(octaves_at(variance)[np.newaxis], noise=1e-3)
     assert abs(math.log2(scale / variance)) <= 0.126
     assert alike == pytest.approx(1, abs=0.02)
 
 
-def test_what_is_not_clear_is_not_found():
-    template = octaves_at_scales()[480]
-    for signal in (FOUND - 0.01, FOUND + 0.01):
-        scale, _ = find_scale(signal * 1e-3 * template, noise=1e-3)
-        assert (scale > 0) == (signal > FOUND)
+@pytest.mark.parametrize(("signal", "found"), [(FOUND - 0.01, False), (FOUND + 0.01, True)])
+def test_alone_a_scale_must_be_clear(signal, found):
+    (scale,), _ = find_scales(signal * 1e-3 * octaves_at_scales()[[480]], noise=1e-3)
+    assert (scale > 0) == found
+
+
+@pytest.mark.parametrize(
+    ("signal", "octaves_away", "found"),
+    [(FOUND_NEAR + 0.01, 11, True), (FOUND_NEAR + 0.01, 14, False), (FOUND_NEAR - 0.01, 1, False)],
+)
+def test_near_one_that_is_found_a_scale_may_be_less_clear(signal, octaves_away, found):
+    templates = octaves_at_scales()
+    octaves = 1e-3 * np.array([9 * templates[400], signal * templates[400 + 4 * octaves_away]])
+    scales, _ = find_scales(octaves, noise=1e-3)
+    assert scales[0] > 0
+    assert (scales[1] > 0) == found
 
 
 def test_zeros_have_no_scale():
-    nothing = np.zeros(OCTAVES)
-    nothing[0] = 1.0
-    assert find_scale(nothing, noise=1e-6)[0] == 0
+    nothing = np.zeros((2, OCTAVES))
+    nothing[0, 0] = 1.0
+    assert find_scales(nothing, noise=1e-6)[0].tolist() == [0, 0]
 
 
 def test_rare_large_values_are_found_far_out_and_bound_the_mean_from_below():
