@@ -59,7 +59,13 @@ from dppca_odp.primitives.octaves import (
 )
 from dppca_odp.primitives.pairs import pairs_changed, ring_degree
 from dppca_odp.primitives.stages import Program
-from dppca_odp.primitives.sums import decode_means, decode_noise, make_clamped_sum
+from dppca_odp.primitives.sums import (
+    FULL_RANGE,
+    allocated_units,
+    decode_means,
+    decode_noise,
+    make_clamped_sum,
+)
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import LARGEST_BOUND, Floats, Integers
 
@@ -91,7 +97,7 @@ LEAST_FAR_NOISE, MOST_NOISE = 0.15, 0.5
 # --- means -----------------------------------------------------------------------------------
 #: Noise grows with the range to this power, yet relative to the range it is at most so many times
 #: that of the widest.
-NOISE_EXPONENT, MOST_RELATIVE_NOISE = 0.75, 4.0
+NOISE_EXPONENT, MOST_RELATIVE_NOISE = 0.75, 4
 #: Of the range: a mean above it was clipped too low.
 SATURATED = 0.6
 #: Of the pairs: a component of which fewer look Gaussian at its scale is mixed.
@@ -198,11 +204,10 @@ class Looks(NamedTuple):
 
     def clipped_means(self, ask: AskSums, cutoffs: Floats) -> tuple[Floats, Floats]:
         """Of min(w, cutoff)."""
-        sums = ask(make_clamped_sum(self.domain, self.metric, lower=0, upper=cutoffs))
-        means = decode_means(sums.sums, lower=0, upper=cutoffs, pairs=self.pairs)
-        noise = decode_noise(
-            sums.scale, lower=0, upper=cutoffs, pairs=self.pairs, columns=self.components
-        )
+        limits = {"lower": 0.0, "upper": cutoffs, "units": units_of(cutoffs)}
+        sums = ask(make_clamped_sum(self.domain, self.metric, **limits))
+        means = decode_means(sums.sums, pairs=self.pairs, **limits)
+        noise = decode_noise(sums.scale, pairs=self.pairs, columns=self.components, **limits)
         return means, noise
 
     def _shares(self, counts: Noisy) -> Floats:
@@ -339,6 +344,12 @@ def find_tail(
 
 
 # --- 3. mean ---------------------------------------------------------------------------------
+
+
+def units_of(cutoffs: Floats) -> Integers:
+    """Integer units of each mean: its noise in data units is the cutoff over them."""
+    least = np.where(cutoffs > 0, FULL_RANGE // MOST_RELATIVE_NOISE, 0)
+    return np.maximum(allocated_units(cutoffs, NOISE_EXPONENT), least)
 
 
 def read(

@@ -13,19 +13,19 @@ from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
 
 from accountant.specs import Budget, Stage
-from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate, draw_pairs
+from dppca_odp.eigenvalues.method import Estimate, SourceMethod, draw_pairs
 from dppca_odp.planned import PlannedStage
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
 from dppca_odp.primitives.pairs import number_of_pairs, pairs_changed
 from dppca_odp.primitives.stages import Ask, Program
-from dppca_odp.primitives.sums import decode_noise
+from dppca_odp.primitives.sums import allocated_units, decode_noise
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Bound
 
 PositiveBound = Annotated[Bound, Field(gt=0)]
 
 
-class Clipped(EigenvalueMethod):
+class Clipped(SourceMethod):
     """Parameters of the clipped mean."""
 
     kind: Literal["clipped"] = "clipped"
@@ -55,11 +55,22 @@ class Clipped(EigenvalueMethod):
         self, share: Budget, *, rows: int, components: int, rows_per_person: int
     ) -> tuple[PlannedStage, ...]:
         """One stage: the mean."""
-        pairs = number_of_pairs(rows, 1)
-        d_in = pairs_changed(rows, 1, rows_per_person)
-        planned = mean_stage(share, columns=components, d_in=d_in)
+        degree = self.fitted_degree(rows)
+        upper = self.bounds(components)
+        units = allocated_units(upper, self.exponent)
+        planned = mean_stage(
+            share,
+            columns=components,
+            d_in=pairs_changed(rows, degree, rows_per_person),
+            units=units,
+        )
         noise = decode_noise(
-            planned.scale, lower=0, upper=self.bounds(components), pairs=pairs, columns=components
+            planned.scale,
+            lower=0,
+            upper=upper,
+            pairs=number_of_pairs(rows, degree),
+            columns=components,
+            units=units,
         )
         stage = Stage(name="mean", budget=share, losses=(planned.loss,))
         return (
@@ -74,12 +85,16 @@ class Clipped(EigenvalueMethod):
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int
     ) -> Program[Estimate]:
         """One question: the mean of min(w, C). W is never negative: 0 clips nothing below."""
-        pairs = draw_pairs(input_domain, input_metric, degree=1)
-        _, components = matrix_shape(input_domain, input_metric)
+        rows, components = matrix_shape(input_domain, input_metric)
+        pairs = draw_pairs(input_domain, input_metric, degree=self.fitted_degree(rows))
         upper = np.array(self.bounds(components))
         lower = np.zeros(components)
         clipped_mean = pairs >> then_gaussian_mean(
-            lower=lower, upper=upper, share=share, d_in=pairs.map(rows_per_person)
+            lower=lower,
+            upper=upper,
+            share=share,
+            d_in=pairs.map(rows_per_person),
+            exponent=self.exponent,
         )
 
         def clip(ask: Ask) -> Estimate:
@@ -106,12 +121,14 @@ def make_clipped_mean(
     output measure      approximate differential privacy
     privacy map         1..rows_per_person -> that of the mean, at most the share;
                         0 -> (0, 0); beyond: error
-    cost                n k
+    cost                n k; N k on a ring
     ==================  ==================================================
 
-    Proof: one Gaussian mean on [0, C] over m = floor(n/2) disjoint pairs, of which c rows change
-    at most c, at the share's delta.
-    Noise: sqrt(k) c C / (m mu), the source's sigma_C at c = 1.
+    Proof: one Gaussian mean on [0, C_l], at the share's delta, over N pairs: m = floor(n/2)
+    disjoint ones, of which c rows change at most c, or a ring of degree d, of which they change at
+    most c d of n d/2. So a mean moves by Delta_l = c C_l / m, or 2 c C_l / n.
+    Noise: sqrt(k) Delta_l / mu, the source's sigma_C at c = 1 on disjoint pairs; with minimum
+    variance sqrt(Delta_l sum_j Delta_j) / mu.
     Source: eigenvalues document, section 2.
 
     Raises:

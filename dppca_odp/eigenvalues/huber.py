@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from accountant.amounts import Amount
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
-from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate, draw_pairs
+from dppca_odp.eigenvalues.method import Estimate, SourceMethod, draw_pairs
 from dppca_odp.planned import PlannedStage, Weighted
 from dppca_odp.primitives.means import mean_stage
 from dppca_odp.primitives.noise import lowered, make_gaussian_steps
@@ -26,6 +26,7 @@ from dppca_odp.primitives.pairs import number_of_pairs, pairs_changed
 from dppca_odp.primitives.scales import make_dyadic_scale
 from dppca_odp.primitives.stages import Ask, Program, ask_after
 from dppca_odp.primitives.sums import (
+    allocated_units,
     decode_means,
     decode_noise,
     make_clamped_sum,
@@ -39,7 +40,7 @@ LEAST_PAIRS = 4
 LARGEST_MEAN = 1e190
 
 
-class Huber(Weighted, EigenvalueMethod):
+class Huber(Weighted, SourceMethod):
     """Parameters of the Huber mean."""
 
     kind: Literal["huber"] = "huber"
@@ -96,10 +97,13 @@ class Huber(Weighted, EigenvalueMethod):
     ) -> tuple[PlannedStage, ...]:
         """Two stages: k scales, and the descent."""
         steps, _ = self.counts(number_of_pairs(rows, 1))
-        d_in = pairs_changed(rows, 1, rows_per_person)
+        d_scale = pairs_changed(rows, 1, rows_per_person)
+        d_step = pairs_changed(rows, self.fitted_degree(rows), rows_per_person)
         shares = self.split.divide(share)
         each = shares["scale"].epsilon / components
-        planned = mean_stage(shares["gradient descent"], columns=components, d_in=d_in, steps=steps)
+        planned = mean_stage(
+            shares["gradient descent"], columns=components, d_in=d_step, steps=steps
+        )
         scale = Stage(
             name="scale",
             budget=shares["scale"],
@@ -113,7 +117,7 @@ class Huber(Weighted, EigenvalueMethod):
         return (
             PlannedStage(
                 stage=scale,
-                noise_scale=float(2 * d_in / each),
+                noise_scale=float(2 * d_scale / each),
                 noise="scale of the noise on counts of blocks",
             ),
             PlannedStage(stage=descent, noise_scale=None, noise="depends on the private scales"),
@@ -124,64 +128,71 @@ class Huber(Weighted, EigenvalueMethod):
     ) -> Program[Estimate]:
         """The scale of each component, then the descent with thresholds from them."""
         rows, components = matrix_shape(input_domain, input_metric)
-        pairs = number_of_pairs(rows, 1)
-        steps, blocks = self.counts(pairs)
+        steps, blocks = self.counts(number_of_pairs(rows, 1))
+        degree = self.fitted_degree(rows)
+        pairs = number_of_pairs(rows, degree)
         disjoint = draw_pairs(input_domain, input_metric, degree=1)
-        space = disjoint.output_domain, disjoint.output_metric
-        d_in = disjoint.map(rows_per_person)
+        used = disjoint if degree == 1 else draw_pairs(input_domain, input_metric, degree=degree)
+        space = used.output_domain, used.output_metric
+        d_in = used.map(rows_per_person)
         shares = self.split.divide(share)
         each = shares["scale"].epsilon / components
         scale_measurements = [
             make_dyadic_scale(
-                *space,
+                disjoint.output_domain,
+                disjoint.output_metric,
                 column=column,
                 blocks=blocks,
                 lowest=self.lowest_scale,
                 highest=self.highest_scale,
-                epsilon=lowered(Fraction(lowered(each)) / d_in),
+                epsilon=lowered(Fraction(lowered(each)) / disjoint.map(rows_per_person)),
             )
             for column in range(components)
         ]
-        descent = mean_stage(shares["gradient descent"], columns=components, d_in=d_in, steps=steps)
 
         def descend(ask: Ask) -> Estimate:
-            ask_pairs = ask_after(disjoint, ask)
-            scales = [ask_pairs(measurement) for measurement in scale_measurements]
+            ask_disjoint = ask_after(disjoint, ask)
+            scales = [ask_disjoint(measurement) for measurement in scale_measurements]
             tau = robustification_thresholds(
                 scales,
                 epsilon=float(shares["gradient descent"].epsilon),
-                pairs=pairs,
+                pairs=number_of_pairs(rows, 1),
                 components=components,
             )
+            units = allocated_units(tau, self.exponent)  # of tau: theta +- tau is rounded
+            descent = mean_stage(
+                shares["gradient descent"], columns=components, d_in=d_in, steps=steps, units=units
+            )
+
+            def limits(theta: Floats) -> dict[str, Any]:
+                return {"lower": theta - tau, "upper": theta + tau, "units": units}
 
             def position(answers: list[list[int]]) -> Floats:
                 theta = np.full(components, self.initial)
                 for sums in answers:
-                    mean = decode_means(sums, lower=theta - tau, upper=theta + tau, pairs=pairs)
+                    mean = decode_means(sums, pairs=pairs, **limits(theta))
                     with np.errstate(over="ignore"):
                         moved = theta + self.step_size * (mean - theta)
                     theta = np.clip(moved, 0.0, LARGEST_MEAN)
                 return theta
 
             def next_sum(answers: list[list[int]]) -> Transformation:
-                theta = position(answers)
-                return make_clamped_sum(*space, lower=theta - tau, upper=theta + tau)
+                return make_clamped_sum(*space, **limits(position(answers)))
 
-            answers = ask_pairs(
+            ask_used = ask_disjoint if degree == 1 else ask_after(used, ask)
+            answers = ask_used(
                 make_gaussian_steps(
                     *space,
                     d_in=d_in,
                     size=components,
                     steps=steps,
-                    sensitivity=sum_sensitivity(components, d_in),
+                    sensitivity=sum_sensitivity(units, d_in),
                     scale=descent.scale,
                     next_sum=next_sum,
                 )
             )
             last = position(answers[:-1])
-            of_sum = decode_noise(
-                descent.scale, lower=last - tau, upper=last + tau, pairs=pairs, columns=components
-            )
+            of_sum = decode_noise(descent.scale, pairs=pairs, columns=components, **limits(last))
             with np.errstate(over="ignore"):
                 step_noise = np.minimum(self.step_size * of_sum, LARGEST_MEAN)
             return Estimate(
@@ -217,14 +228,16 @@ def make_huber(
     output measure      approximate differential privacy
     privacy map         1..rows_per_person -> the sum of the stages, at most the share;
                         0 -> (0, 0); beyond: error
-    cost                T n k
+    cost                T n k; T N k on a ring
     ==================  ==================================================
 
     Proof: an adaptive composition of k noisy maxima, each of rho epsilon / k, and T Gaussian
-    steps that are mu-GDP together, over m = floor(n/2) disjoint pairs, of which c rows change at
-    most c. A step needs the sum of psi_tau(w - theta), which is the sum
-    of w clamped to [theta - tau, theta + tau], shifted by theta: released numbers.
-    Noise of a step: 2 eta_0 tau_l c sqrt(kT) / (m mu).
+    steps that are mu-GDP together. Scales use m = floor(n/2) disjoint pairs, of which c rows
+    change at most c; steps the same, or a ring of degree d, of which they change at most c d of
+    n d/2. A step needs the sum of psi_tau(w - theta), which is the sum of w clamped to
+    [theta - tau, theta + tau], shifted by theta: released numbers. T, M and tau go by m.
+    Noise of a step: eta_0 sqrt(kT) Delta_l / mu with Delta_l = 2 tau_l c / m, or 4 tau_l c / n on
+    a ring; with minimum variance eta_0 sqrt(T Delta_l sum_j Delta_j) / mu.
     Source: eigenvalues document, section 4.
 
     Raises:

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from opendp.mod import Domain, Measurement, Metric, Transformation
+from pydantic import AfterValidator, Field
 
 from accountant.facts import Fact
 from accountant.specs import Budget
 from dppca_odp.eigenvalues.flags import Flag
 from dppca_odp.planned import PlannedStage
-from dppca_odp.primitives.pairs import draw_pairing, make_half_squared_differences
+from dppca_odp.primitives.pairs import draw_pairing, make_half_squared_differences, ring_degree
 from dppca_odp.primitives.stages import Program, make_in_stages
 from dppca_odp.spaces import matrix_shape
 from dppca_odp.values import Floats
 
 #: Two-sided 95 % point of the standard normal distribution.
 NORMAL_95 = 1.959963984540054
+
+
+def _one_or_even(degree: int) -> int:
+    if degree != 1 and degree % 2:
+        raise ValueError(f"degree must be 1 or even; got {degree}. Use 1 or 16.")
+    return degree
+
+
+Degree = Annotated[int, Field(ge=1), AfterValidator(_one_or_even)]
+NoiseAllocation = Literal["equal", "minimum-variance"]
+EXPONENTS: dict[NoiseAllocation, float] = {"equal": 1.0, "minimum-variance": 0.5}
 
 
 class Estimate(NamedTuple):
@@ -89,6 +101,31 @@ class EigenvalueMethod(Fact, ABC):
             stages=[line.stage for line in lines],
             run=run,
         )
+
+
+class SourceMethod(EigenvalueMethod):
+    """A method of the source, with its pairs and its noise unless others are asked for."""
+
+    degree: Annotated[Degree, Field(exclude_if=lambda given: given == 1)] = 1
+    """1: disjoint pairs. Even: a ring for the mean, each row in so many pairs (fewer in a small
+    table); no privacy cost."""
+    noise_allocation: Annotated[
+        NoiseAllocation, Field(exclude_if=lambda given: given == "equal")
+    ] = "equal"
+    """Noise of each mean in proportion to its range, or with the least total variance."""
+
+    @property
+    def exponent(self) -> float:
+        """theta of the noise: see ``primitives/sums.py``."""
+        return EXPONENTS[self.noise_allocation]
+
+    def fitted_degree(self, rows: int) -> int:
+        """The degree that so many rows allow.
+
+        Raises:
+            ValueError: a ring of fewer than 3 rows.
+        """
+        return 1 if self.degree == 1 else ring_degree(rows, self.degree)
 
 
 def draw_pairs(input_domain: Domain, input_metric: Metric, *, degree: int) -> Transformation:

@@ -15,11 +15,11 @@ from pydantic import Field, model_validator
 
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
-from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate, draw_pairs
+from dppca_odp.eigenvalues.method import Estimate, SourceMethod, draw_pairs
 from dppca_odp.planned import PlannedStage, Weighted
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
 from dppca_odp.primitives.noise import lowered
-from dppca_odp.primitives.pairs import make_part_of_pairs, number_of_pairs
+from dppca_odp.primitives.pairs import make_part_of_pairs, number_of_pairs, pairs_changed
 from dppca_odp.primitives.quantiles import Quantile, SearchGrid, make_unbounded_quantile
 from dppca_odp.primitives.stages import Ask, Program, ask_after
 from dppca_odp.primitives.sums import decode_noise
@@ -35,7 +35,7 @@ SPLIT = Split(
 )
 
 
-class PMWM(Weighted, EigenvalueMethod):
+class PMWM(Weighted, SourceMethod):
     """Parameters of the private modified winsorized mean."""
 
     kind: Literal["pmwm"] = "pmwm"
@@ -60,6 +60,15 @@ class PMWM(Weighted, EigenvalueMethod):
             )
         return self
 
+    @model_validator(mode="after")
+    def _ring_reuses(self) -> Self:
+        if self.degree > 1 and self.pair_rows == "split":
+            raise ValueError(
+                f'pair_rows must be "reuse" with a ring; got "split" and degree {self.degree}. '
+                "Only disjoint pairs can be split into halves that share no rows."
+            )
+        return self
+
     @property
     def own_split(self) -> Split:
         """The source's rule: quantile and mean, 1 each."""
@@ -79,21 +88,29 @@ class PMWM(Weighted, EigenvalueMethod):
             )
         return range(pairs // 2), range(pairs // 2, pairs)
 
+    def mean_pairs(self, rows: int, rows_per_person: int) -> tuple[int, int]:
+        """How many pairs the mean is over, and how many of them one privacy unit can change."""
+        if self.degree == 1:
+            _, for_mean = self.parts(number_of_pairs(rows, 1))
+            return len(for_mean), min(rows_per_person, len(for_mean))
+        degree = self.fitted_degree(rows)
+        return number_of_pairs(rows, degree), pairs_changed(rows, degree, rows_per_person)
+
     def stages(
         self, share: Budget, *, rows: int, components: int, rows_per_person: int
     ) -> tuple[PlannedStage, ...]:
         """Two stages: 2k quantiles, and the mean."""
         shares = self.split.divide(share)
-        for_quantiles, for_mean = self.parts(number_of_pairs(rows, 1))
+        for_quantiles, _ = self.parts(number_of_pairs(rows, 1))
         d_quantile = min(rows_per_person, len(for_quantiles))
-        d_mean = min(rows_per_person, len(for_mean))
+        pairs, d_mean = self.mean_pairs(rows, rows_per_person)
         each = shares["quantile"].epsilon / (2 * components)
         planned = mean_stage(shares["mean"], columns=components, d_in=d_mean)
         most = decode_noise(
             planned.scale,
             lower=self.lower_bound,
             upper=self.upper_bound,
-            pairs=len(for_mean),
+            pairs=pairs,
             columns=components,
         )
         quantile = Stage(
@@ -128,7 +145,10 @@ class PMWM(Weighted, EigenvalueMethod):
             )
             for part in (for_quantiles, for_mean)
         )
-        d_quantile, d_mean = (min(rows_per_person, len(part)) for part in (for_quantiles, for_mean))
+        degree = self.fitted_degree(rows)
+        ring = draw_pairs(input_domain, input_metric, degree=degree) if degree > 1 else None
+        d_quantile = min(rows_per_person, len(for_quantiles))
+        _, d_mean = self.mean_pairs(rows, rows_per_person)
         shares = self.split.divide(share)
         each = shares["quantile"].epsilon / (2 * components)
         rate = lowered(Fraction(lowered(each)) / (2 * d_quantile))
@@ -151,16 +171,20 @@ class PMWM(Weighted, EigenvalueMethod):
         ]
 
         def winsorize(ask: Ask) -> Estimate:
-            ask_pairs = ask_after(disjoint, ask)
-            ask_quantiles = ask_after(quantile_part, ask_pairs)
+            ask_disjoint = ask_after(disjoint, ask)
+            ask_quantiles = ask_after(quantile_part, ask_disjoint)
             cutoffs = choose_cutoffs(
                 [(ask_quantiles(low), ask_quantiles(high)) for low, high in searches], self
             )
-            mean: GaussianMean = ask_pairs(
-                mean_part
-                >> then_gaussian_mean(
-                    lower=cutoffs.lower, upper=cutoffs.upper, share=shares["mean"], d_in=d_mean
-                )
+            winsorized_mean = then_gaussian_mean(
+                lower=cutoffs.lower,
+                upper=cutoffs.upper,
+                share=shares["mean"],
+                d_in=d_mean,
+                exponent=self.exponent,
+            )
+            mean: GaussianMean = (
+                ask(ring >> winsorized_mean) if ring else ask_disjoint(mean_part >> winsorized_mean)
             )
             return Estimate(
                 mean.values, mean.noise_scales, cutoffs.lower, cutoffs.upper, cutoffs.warnings
@@ -194,13 +218,16 @@ def make_pmwm(
     output measure      approximate differential privacy
     privacy map         1..rows_per_person -> the sum of the stages, at most the share;
                         0 -> (0, 0); beyond: error
-    cost                n k, and up to 2k searches of the grid
+    cost                n k (N k on a ring), and up to 2k searches of the grid
     ==================  ==================================================
 
     Proof: an adaptive composition of 2k quantiles, each of epsilon_quantile / 2k, and a Gaussian
-    mean whose limits are functions of their answers, over disjoint pairs, of which c rows change
-    at most c. Pairs are used in both stages or split; a changed row is charged for both either way.
-    Noise: sqrt(k) c (U_l - L_l) / (m_M mu).
+    mean whose limits are functions of their answers. Quantiles use disjoint pairs, of which c
+    rows change at most c (on a ring one row would move counts both ways); the mean uses all of
+    them, the other half, or a ring of degree d, of which they change at most c d of n d/2. A
+    changed row is charged for both stages in any case.
+    Noise: sqrt(k) Delta_l / mu with Delta_l = c (U_l - L_l) / m_M, or 2 c (U_l - L_l) / n on a
+    ring; with minimum variance sqrt(Delta_l sum_j Delta_j) / mu.
     Source: eigenvalues document, section 3.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 
@@ -11,6 +12,8 @@ from accountant.specs import Budget
 from dppca_odp.primitives.noise import GaussianStage, gaussian_stage, then_gaussian
 from dppca_odp.primitives.sums import (
     FULL_RANGE,
+    allocated_units,
+    bounds,
     decode_means,
     decode_noise,
     make_clamped_sum,
@@ -35,6 +38,7 @@ def make_gaussian_mean(
     upper: npt.ArrayLike,
     share: Budget,
     d_in: int,
+    exponent: float = 1.0,
 ) -> Measurement:
     """Means of the columns clamped to [lower, upper], with Gaussian noise for a share of budget.
 
@@ -53,11 +57,13 @@ def make_gaussian_mean(
     as means is post-processing.
     Source: eigenvalues document, sections 2 and 3.3.
 
-    Noise in column l: sqrt(a) d_in (upper_l - lower_l) / (N mu), a = columns with a range. A
+    Noise in column l: Delta_l^theta sqrt(sum_j Delta_j^(2 - 2 theta)) / mu, with theta the
+    ``exponent`` in [1/2, 1] and Delta_l = d_in (upper_l - lower_l) / N. At theta = 1, that of the
+    source, sqrt(a) Delta_l / mu, a = columns with a range; at 1/2 the total variance is least. A
     column without range is its bound, exactly, and takes no noise.
 
     Raises:
-        ValueError: as ``make_clamped_sum`` and ``gaussian_stage``.
+        ValueError: an exponent outside [1/2, 1]; as ``make_clamped_sum`` and ``gaussian_stage``.
 
     >>> from dppca_odp.spaces import matrix_domain, rows_metric
     >>> m = make_gaussian_mean(matrix_domain(9, 1), rows_metric(), lower=0, upper=1,
@@ -67,20 +73,24 @@ def make_gaussian_mean(
     (True, True)
     """
     pairs, columns = matrix_shape(input_domain, input_metric)
-    total = make_clamped_sum(input_domain, input_metric, lower=lower, upper=upper)
+    low, high = bounds(lower, upper, columns)
+    limits = {"lower": low, "upper": high, "units": allocated_units(high - low, exponent)}
+    total = make_clamped_sum(input_domain, input_metric, **limits)
     stage = _stage(share, max(total.map(d_in), float(FULL_RANGE)), columns)
-    noise_scales = decode_noise(stage.scale, lower=lower, upper=upper, pairs=pairs, columns=columns)
+    noise_scales = decode_noise(stage.scale, pairs=pairs, columns=columns, **limits)
 
     def read(sums: list[int]) -> GaussianMean:
-        return GaussianMean(decode_means(sums, lower=lower, upper=upper, pairs=pairs), noise_scales)
+        return GaussianMean(decode_means(sums, pairs=pairs, **limits), noise_scales)
 
     chain: Measurement = total >> then_gaussian(scale=stage.scale) >> read
     return chain
 
 
-def mean_stage(share: Budget, *, columns: int, d_in: int, steps: int = 1) -> GaussianStage:
-    """The stage of ``make_gaussian_mean`` when every column has a range; its loss in any case."""
-    return _stage(share, sum_sensitivity(columns, d_in), columns, steps)
+def mean_stage(
+    share: Budget, *, columns: int, d_in: int, steps: int = 1, units: npt.ArrayLike = FULL_RANGE
+) -> GaussianStage:
+    """The stage of ``make_gaussian_mean`` with these units; its loss in any case."""
+    return _stage(share, sum_sensitivity(np.broadcast_to(units, (columns,)), d_in), columns, steps)
 
 
 def _stage(share: Budget, sensitivity: float, columns: int, steps: int = 1) -> GaussianStage:

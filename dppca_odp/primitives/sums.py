@@ -1,7 +1,15 @@
 """Sums of clamped values in integers, so that their sensitivity is exact.
 
-A value between its public or released bounds becomes an integer between 0 and 2^32; integers
-add without rounding, in any order, block by block.
+A value between its public or released bounds becomes an integer between 0 and the units of its
+column, at most 2^32; integers add without rounding, in any order, block by block.
+
+One integer Gaussian serves all columns, so the units say how the noise is allocated. Units
+proportional to width^(1 - theta) give column l the noise
+
+    sigma_l = Delta_l^theta sqrt(sum_j Delta_j^(2 - 2 theta)) / mu,
+
+where Delta_l is how far its mean can move: theta = 1 is equal noise for each width (the source),
+theta = 1/2 the least total variance.
 """
 
 from __future__ import annotations
@@ -17,16 +25,23 @@ from opendp.mod import Domain, Metric, Transformation
 from accountant.amounts import float_above, root_above
 from dppca_odp.primitives.blocks import InBlocks, blocks_of
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
-from dppca_odp.values import LARGEST_BOUND, Floats
+from dppca_odp.values import LARGEST_BOUND, Floats, Integers
 
 #: The full range of one value, in integer units.
 FULL_RANGE = 2**32
+#: The least range: rounding values to fewer units would bias a mean.
+LEAST_RANGE = 2**16
 #: More pairs than this could overflow a 64-bit sum.
 MOST_VALUES = 2**31
 
 
 def make_clamped_sum(
-    input_domain: Domain, input_metric: Metric, *, lower: npt.ArrayLike, upper: npt.ArrayLike
+    input_domain: Domain,
+    input_metric: Metric,
+    *,
+    lower: npt.ArrayLike,
+    upper: npt.ArrayLike,
+    units: npt.ArrayLike = FULL_RANGE,
 ) -> Transformation:
     """Integer sums of the columns, each value clamped to [lower, upper] of its column.
 
@@ -35,23 +50,25 @@ def make_clamped_sum(
     input metric        Hamming distance over pairs
     output domain       k integers, each in 0 .. N 2^32
     output metric       Euclidean distance
-    stability map       d -> d sqrt(a) 2^32, rounded up; a = columns with upper > lower
-    units               2^-32 of the column's range, counted from ``lower``
+    stability map       d -> d sqrt(sum B_l^2), rounded up, over columns with upper > lower
+    units               B_l to the column's range, counted from ``lower``; B_l = 2^32 or ``units``
     cost                N k
     ==================  ==================================================
 
-    Proof: each pair adds to column l an integer in [0, B_l], a function of that pair alone, with
-    B_l = 2^32, or 0 where upper = lower. A changed pair moves the sums by at most B_l in column
-    l, by sqrt(sum B_l^2) in Euclidean norm; d pairs by d times that. NaN counts as ``lower``.
+    Proof: each pair adds to column l an integer in [0, B_l], a function of that pair alone, or 0
+    where upper = lower. A changed pair moves the sums by at most B_l in column l, by
+    sqrt(sum B_l^2) in Euclidean norm; d pairs by d times that. NaN counts as ``lower``.
 
     The same 2^32 for every range makes the noise of column l proportional to its range: the
-    allocation of the source (sigma_l = sqrt(k) Delta_l / mu). A column without range is its
-    bound: it takes no part.
+    allocation of the source (sigma_l = sqrt(k) Delta_l / mu). ``allocated_units`` has others. A
+    column without range is its bound: it takes no part. A value is rounded to a unit, which
+    moves a mean by at most 1/(2 B_l) of its range, and so at most 2^-17.
 
     Source: eigenvalues document, sections 2 and 3.3; the integers are ours.
 
     Raises:
-        ValueError: bounds beyond 1e200, not in order, or not one per column; 2^31 pairs.
+        ValueError: bounds beyond 1e200, not in order, or not one per column; units that are not
+            integers in 0 .. 2^32; 2^31 pairs.
 
     >>> from dppca_odp.spaces import matrix_domain, rows_metric
     >>> t = make_clamped_sum(matrix_domain(9, 4), rows_metric(), lower=0.0, upper=[5, 5, 5, 5])
@@ -64,16 +81,17 @@ def make_clamped_sum(
     low, high = bounds(lower, upper, columns)
     active = high > low
     width = np.where(active, high - low, 1.0)
+    ranges = _ranges(units, columns)
 
     def clamped_sum(values: Floats | InBlocks) -> list[int]:
         total = np.zeros(columns, dtype=np.int64)
-        for units in blocks_of(values, pairs, columns):
-            np.fmin(np.fmax(units, low, out=units), high, out=units)
-            units -= low
-            units /= width
-            units *= FULL_RANGE
-            np.clip(np.rint(units, out=units), 0, FULL_RANGE, out=units)
-            total += units.sum(axis=0).astype(np.int64)  # below 2^53 in a block: exact
+        for block in blocks_of(values, pairs, columns):
+            np.fmin(np.fmax(block, low, out=block), high, out=block)
+            block -= low
+            block /= width
+            block *= ranges
+            np.clip(np.rint(block, out=block), 0, ranges, out=block)
+            total += block.sum(axis=0).astype(np.int64)  # below 2^53 in a block: exact
         return [int(value) for value in np.where(active, total, 0)]
 
     return dp.t.make_user_transformation(
@@ -82,30 +100,85 @@ def make_clamped_sum(
         integers_domain(columns),
         integers_metric(),
         clamped_sum,
-        lambda d_in: sum_sensitivity(int(active.sum()), min(d_in, pairs)),
+        lambda d_in: sum_sensitivity(ranges[active], min(d_in, pairs)),
     )
 
 
-def sum_sensitivity(columns: int, d_in: int) -> float:
-    """d sqrt(columns) 2^32, rounded up: how far d changed pairs can move the integer sums."""
-    return float_above(d_in * FULL_RANGE * root_above(Fraction(columns)))
+def allocated_units(widths: npt.ArrayLike, exponent: float) -> Integers:
+    """The units of each range: 2^32 for the widest, others as width^(1 - exponent).
+
+    At least 2^16 where there is a width, so that a range far below the widest has less noise than
+    its part; the sensitivity counts the units that there are.
+
+    Raises:
+        ValueError: an exponent outside [1/2, 1].
+
+    >>> [int(units) for units in allocated_units([4.0, 1.0, 0.0], 0.5) // 2**30]
+    [4, 2, 0]
+    """
+    if not 0.5 <= exponent <= 1:
+        raise ValueError(f"exponent must be in [0.5, 1]; got {exponent}. Use 1 for equal noise.")
+    width = np.asarray(widths, dtype=np.float64)
+    relative = width / (width.max(initial=0.0) or 1.0)
+    units = np.rint(FULL_RANGE * relative ** (1 - exponent))
+    return np.where(width > 0, np.maximum(units, LEAST_RANGE), 0).astype(np.int64)
+
+
+def sum_sensitivity(units: npt.ArrayLike, d_in: int) -> float:
+    """d sqrt(sum B_l^2), rounded up: how far d changed pairs can move the integer sums."""
+    square = sum(int(each) ** 2 for each in np.ravel(units))
+    return float_above(d_in * root_above(Fraction(square)))
 
 
 def decode_means(
-    sums: list[int], *, lower: npt.ArrayLike, upper: npt.ArrayLike, pairs: int
+    sums: list[int],
+    *,
+    lower: npt.ArrayLike,
+    upper: npt.ArrayLike,
+    pairs: int,
+    units: npt.ArrayLike = FULL_RANGE,
 ) -> Floats:
     """Means in data units from (noisy) integer sums; no privacy cost."""
     low, high = bounds(lower, upper, len(sums))
-    share = np.array([total / (pairs * FULL_RANGE) for total in sums])
+    ranges = _ranges(units, len(sums))
+    share = np.array(
+        [
+            total / (pairs * each) if each else 0.0
+            for total, each in zip(sums, ranges.tolist(), strict=True)
+        ]
+    )
     return np.asarray(low + (high - low) * share)
 
 
 def decode_noise(
-    scale: float, *, lower: npt.ArrayLike, upper: npt.ArrayLike, pairs: int, columns: int
+    scale: float,
+    *,
+    lower: npt.ArrayLike,
+    upper: npt.ArrayLike,
+    pairs: int,
+    columns: int,
+    units: npt.ArrayLike = FULL_RANGE,
 ) -> Floats:
     """The standard deviation in data units of a mean whose integer sum has noise ``scale``."""
     low, high = bounds(lower, upper, columns)
-    return (high - low) * (scale / (pairs * FULL_RANGE))
+    ranges = _ranges(units, columns)
+    share = np.array([scale / (pairs * each) if each else 0.0 for each in ranges.tolist()])
+    return np.asarray((high - low) * share)
+
+
+def _ranges(units: npt.ArrayLike, columns: int) -> Integers:
+    """The units of each column."""
+    given = np.asarray(units)
+    if (
+        given.shape not in ((), (columns,))
+        or given.dtype.kind not in "iu"
+        or not ((given >= 0) & (given <= FULL_RANGE)).all()
+    ):
+        raise ValueError(
+            f"units must be integers in 0 .. 2^32, one or one for each of {columns} columns; got "
+            f"shape {given.shape} of {given.dtype}. Use allocated_units."
+        )
+    return np.broadcast_to(given.astype(np.int64), (columns,))
 
 
 def bounds(lower: npt.ArrayLike, upper: npt.ArrayLike, columns: int) -> tuple[Floats, Floats]:

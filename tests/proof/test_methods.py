@@ -29,6 +29,18 @@ CLIPPED = Clipped(clipping_bound=(3.0, 50.0))
 GRID = SearchGrid(beta=1.5, steps=20)
 PMWM_REUSE = PMWM(lower_bound=0.0, upper_bound=100.0, pair_rows="reuse", grid=GRID)
 PMWM_SPLIT = PMWM(lower_bound=0.0, upper_bound=100.0, pair_rows="split", grid=GRID)
+ON_A_RING = {"degree": 6, "noise_allocation": "minimum-variance"}
+CLIPPED_RING = Clipped(clipping_bound=(3.0, 50.0), **ON_A_RING)
+PMWM_RING = PMWM(lower_bound=0.0, upper_bound=100.0, pair_rows="reuse", grid=GRID, **ON_A_RING)
+HUBER_RING = Huber(lowest_scale=-10, highest_scale=15, scale_fraction="1/4", **ON_A_RING)
+WIDE_HUBER_RING = Huber(
+    lowest_scale=-1000,
+    highest_scale=1000,
+    scale_fraction="1/4",
+    step_size=1e300,
+    steps=5,
+    **ON_A_RING,
+)
 HUBER = Huber(lowest_scale=-10, highest_scale=15, scale_fraction="1/4")
 WIDE_HUBER = Huber(
     lowest_scale=-1000, highest_scale=1000, scale_fraction="1/4", step_size=1e300, steps=2
@@ -64,6 +76,16 @@ METHODS = {
     ),
     "wide huber": lambda share, d_in: make_huber(
         *SPACE, method=WIDE_HUBER, share=share, rows_per_person=d_in
+    ),
+    "clipped on a ring": lambda share, d_in: CLIPPED_RING.make(
+        *SPACE, share=share, rows_per_person=d_in
+    ),
+    "pmwm on a ring": lambda share, d_in: PMWM_RING.make(*SPACE, share=share, rows_per_person=d_in),
+    "huber on a ring": lambda share, d_in: HUBER_RING.make(
+        *SPACE, share=share, rows_per_person=d_in
+    ),
+    "wide huber on a ring": lambda share, d_in: WIDE_HUBER_RING.make(
+        *SPACE, share=share, rows_per_person=d_in
     ),
     "directions": lambda share, d_in: make_directions(
         *SPACE, components=2, pairing=RING, share=share, d_in=d_in

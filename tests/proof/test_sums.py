@@ -16,7 +16,12 @@ from dppca_odp.primitives.pairs import (
     make_part_of_pairs,
     then_half_squared_differences,
 )
-from dppca_odp.primitives.sums import FULL_RANGE, make_clamped_sum, then_clamped_sum
+from dppca_odp.primitives.sums import (
+    FULL_RANGE,
+    allocated_units,
+    make_clamped_sum,
+    then_clamped_sum,
+)
 from dppca_odp.spaces import matrix_domain, rows_metric
 from dppca_odp.values import LARGEST_VALUE, as_matrix, clamp
 
@@ -101,15 +106,17 @@ def held(value: float) -> float:
     return 0.0 if value != value else min(max(value, -LARGEST_VALUE), LARGEST_VALUE)
 
 
-def integer_sums(table, pairs, lower: float, upper: float) -> tuple[int, ...]:
+def integer_sums(
+    table, pairs, lower: float, upper: float, units: int = FULL_RANGE
+) -> tuple[int, ...]:
     """The sums from their definition, one number at a time."""
 
-    def units(one: float, other: float) -> int:
+    def counted(one: float, other: float) -> int:
         half = 0.5 * (held(one) - held(other)) ** 2
-        return round((min(max(half, lower), upper) - lower) / (upper - lower) * FULL_RANGE)
+        return round((min(max(half, lower), upper) - lower) / (upper - lower) * units)
 
     columns = zip(*table, strict=True)
-    return tuple(sum(units(column[a], column[b]) for a, b in pairs) for column in columns)
+    return tuple(sum(counted(column[a], column[b]) for a, b in pairs) for column in columns)
 
 
 @pytest.mark.parametrize("universe", UNIVERSES)
@@ -153,6 +160,51 @@ def test_two_changed_rows_that_do_not_meet_attain_the_map(universe):
 def test_half_the_range_is_exceeded(universe):
     claimed_with_half_the_range = squared_map(universe, 1) / 4
     assert squared_move(universe, 1) > claimed_with_half_the_range
+
+
+# Sums with units of their own for each column: the allocation of the noise.
+
+ALLOCATED = {
+    "least variance": allocated_units([1.25 * 9, 1.25], 0.5),
+    "in between": allocated_units([1.25, 1.25 * 1000], 0.75),
+    "least units": allocated_units([1.25, 1e-300], 0.5),
+    "one column": np.array([0, FULL_RANGE]),
+}
+IN_TWO_COLUMNS = [universe for universe in UNIVERSES if universe[0] == 2]
+
+
+@pytest.mark.parametrize("allocation", ALLOCATED)
+@pytest.mark.parametrize("universe", IN_TWO_COLUMNS)
+def test_allocated_sums_move_exactly_as_far_as_the_map_and_farther_than_half_of_it(
+    universe, allocation
+):
+    columns, letters, rows, degree = universe
+    transformation = chain(columns, rows, degree, **LIMITS, units=ALLOCATED[allocation])
+    found = results_of(
+        lambda table: transformation(np.array(table)), ALPHABETS[columns][:letters], rows
+    )
+    for changed in (1, 2):
+        moved = max(
+            squared_distance(*both) for both in neighbouring_results(found, letters, changed)
+        )
+        stated = Fraction(transformation.map(changed)) ** 2
+        assert moved <= stated
+        if changed == 1:
+            assert float(stated) == pytest.approx(moved, rel=1e-15)
+            assert moved > stated / 4
+
+
+@pytest.mark.parametrize("allocation", ALLOCATED)
+@pytest.mark.parametrize("degree", [1, 2, 16])
+def test_allocated_sums_are_those_of_the_definition(allocation, degree):
+    rows, units = 301, ALLOCATED[allocation]
+    table = np.random.default_rng(4).standard_normal((rows, 2))
+    pairs = pairs_of(pairing(rows, degree))
+    expected = [
+        integer_sums(table[:, at : at + 1].tolist(), pairs, **LIMITS, units=int(each))
+        for at, each in enumerate(units)
+    ]
+    assert [total for (total,) in expected] == chain(2, rows, degree, **LIMITS, units=units)(table)
 
 
 def test_sums_do_not_depend_on_the_order_of_pairs():

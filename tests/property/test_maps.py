@@ -29,11 +29,17 @@ from dppca_odp.primitives.pairs import (
     draw_pairing,
     make_half_squared_differences,
     make_part_of_pairs,
+    pairs_changed,
 )
 from dppca_odp.primitives.quantiles import make_signed_quantile, make_unbounded_quantile
 from dppca_odp.primitives.scales import make_dyadic_counts, make_dyadic_scale
 from dppca_odp.primitives.stages import make_in_stages
-from dppca_odp.primitives.sums import make_clamped_sum
+from dppca_odp.primitives.sums import (
+    FULL_RANGE,
+    LEAST_RANGE,
+    allocated_units,
+    make_clamped_sum,
+)
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_domain, rows_metric
 
 MANY = 10**6
@@ -55,6 +61,22 @@ METHODS = [
     PMWM(lower_bound=0, upper_bound=50, pair_rows="reuse"),
     Huber(lowest_scale=-5, highest_scale=5, scale_fraction="1/4"),
 ]
+EXAMPLES = [
+    (Clipped, {"clipping_bound": 50}),
+    (PMWM, {"lower_bound": 0, "upper_bound": 50, "pair_rows": "reuse"}),
+    (Huber, {"lowest_scale": -5, "highest_scale": 5, "scale_fraction": "1/4"}),
+]
+#: Every source method on disjoint pairs or rings, with each allocation of noise.
+methods = st.builds(
+    lambda example, degree, allocation: example[0](
+        **example[1], degree=degree, noise_allocation=allocation
+    ),
+    st.sampled_from(EXAMPLES),
+    st.sampled_from([1, 2, 4, 16, 64]),
+    st.sampled_from(["equal", "minimum-variance"]),
+)
+exponents = st.floats(0.5, 1)
+widths = st.lists(st.one_of(st.just(0.0), st.floats(0, 1e200)), min_size=1, max_size=8)
 
 few = settings(max_examples=40, deadline=None)
 
@@ -119,6 +141,42 @@ def test_part_of_pairs(number, data, at):
 def test_clamped_sum(number, pairs_of_bounds, at):
     lower, upper = np.sort(np.array(pairs_of_bounds), axis=1).T
     check(make_clamped_sum(*space(number, len(lower)), lower=lower, upper=upper), at)
+
+
+@few
+@given(
+    rows,
+    st.lists(st.tuples(numbers, numbers), min_size=1, max_size=6),
+    exponents,
+    distances(),
+)
+def test_allocated_sum(number, pairs_of_bounds, exponent, at):
+    lower, upper = np.sort(np.array(pairs_of_bounds), axis=1).T
+    units = allocated_units(upper - lower, exponent)
+    total = make_clamped_sum(*space(number, len(lower)), lower=lower, upper=upper, units=units)
+    check(total, at)
+    full = make_clamped_sum(*space(number, len(lower)), lower=lower, upper=upper)
+    assert all(total.map(d) <= full.map(d) for d in at)
+    assert total.map(1) >= FULL_RANGE or not (upper > lower).any()
+
+
+@few
+@given(widths, exponents)
+def test_units_follow_widths(some, exponent):
+    units = allocated_units(some, exponent)
+    for width, unit in zip(some, units, strict=True):
+        assert (unit == 0) == (width == 0)
+        assert not unit or LEAST_RANGE <= unit <= FULL_RANGE
+    assert max(units) == (FULL_RANGE if max(some) else 0)
+    in_order = units[np.argsort(some, kind="stable")]
+    assert (np.diff(in_order) >= 0).all()
+
+
+@few
+@given(rows, degrees, distances())
+def test_pairs_changed_is_the_map_of_the_pairs(number, degree, at):
+    pairs = make_half_squared_differences(*space(number), pairing=draw_pairing(number, degree))
+    assert [pairs.map(d) for d in at] == [pairs_changed(number, degree, d) for d in at]
 
 
 @few
@@ -249,11 +307,18 @@ def keeps(measurement, d_in, share, loss=None):
 
 
 @many
-@given(st.integers(1, 5000), st.lists(st.booleans(), min_size=1, max_size=8), wide_shares, units)
-def test_gaussian_mean_keeps_its_share_whichever_columns_have_a_range(number, ranges, share, unit):
-    upper = np.array(ranges, dtype=float)
+@given(st.integers(1, 5000), widths, wide_shares, units, exponents)
+def test_gaussian_mean_keeps_its_share_whatever_the_ranges_are(
+    number, ranges, share, unit, exponent
+):
+    upper = np.array(ranges)
     mean = make_gaussian_mean(
-        *space(number, len(upper)), lower=0.0, upper=upper, share=share, d_in=unit
+        *space(number, len(upper)),
+        lower=0.0,
+        upper=upper,
+        share=share,
+        d_in=unit,
+        exponent=exponent,
     )
     keeps(mean, unit, share, mean_stage(share, columns=len(upper), d_in=unit).loss)
     assert bool(upper.any()) == (mean.map(unit) != (0, 0))
@@ -338,3 +403,17 @@ def test_scree(number, width, method, share, unit, data):
         rows_per_person=unit,
     )
     check(measurement, data.draw(distances(unit)))
+
+
+@few
+@given(rows, columns, methods, shares, units, st.data())
+def test_rings_and_allocations(number, width, method, share, unit, data):
+    """Any pairs and noise cost the share: at most, exactly, and nearly all of it."""
+    measurement = method.make(*space(number, width), share=share, rows_per_person=unit)
+    check(measurement, data.draw(distances(unit)))
+    for stated, most in zip(measurement.map(unit), share.coordinates, strict=True):
+        assert most * Fraction("0.999999") <= Fraction(stated) <= most
+    lines = method.stages(share, rows=number, components=width, rows_per_person=unit)
+    equal = method.model_copy(update={"degree": 1, "noise_allocation": "equal"})
+    disjoint = equal.stages(share, rows=number, components=width, rows_per_person=unit)
+    assert [line.stage for line in disjoint] == [line.stage for line in lines]

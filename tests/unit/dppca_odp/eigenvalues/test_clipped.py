@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from accountant import Budget, GaussianLoss, gaussian_epsilon
 from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean, then_clipped_mean
 from dppca_odp.primitives.noise import stage_loss
+from dppca_odp.primitives.pairs import Pairing
 from dppca_odp.spaces import matrix_domain, rows_metric
 
 from ....file_order import coordinates_of
@@ -136,3 +137,77 @@ def test_the_clipping_bound_has_no_default():
 def test_a_share_without_delta_is_refused():
     with pytest.raises(ValueError, match="a Gaussian stage must have epsilon and delta; got"):
         clipped_mean(1.0, share=Budget.of("1", "0"))
+
+
+# Rings and allocation.
+
+
+def on_a_ring(bound=(50.0, 20.0, 1.0), **changes):
+    options = {"degree": 16, "noise_allocation": "minimum-variance"} | changes
+    return Clipped(clipping_bound=bound, **options)
+
+
+@pytest.mark.parametrize("degree", [1, 2, 16])
+@pytest.mark.parametrize("rows_per_person", [1, 4])
+def test_the_noise_is_the_same_on_every_ring(degree, rows_per_person):
+    space = matrix_domain(800, 2), rows_metric()
+    method = Clipped(clipping_bound=50, degree=degree)
+    answer = method.make(*space, share=SHARE, rows_per_person=rows_per_person)(np.zeros((800, 2)))
+    expected = [np.sqrt(2) * 2 * rows_per_person * 50 / (800 * MU)] * 2
+    assert pytest.approx(expected, rel=1e-9) == answer.noise_scales
+
+
+def test_the_least_variance_is_that_of_the_sum_of_the_ranges():
+    space = matrix_domain(800, 3), rows_metric()
+    made = on_a_ring().make(*space, share=SHARE, rows_per_person=1)
+    noise = made(np.zeros((800, 3))).noise_scales
+    delta = 2 * np.array([50.0, 20.0, 1.0]) / 800
+    assert pytest.approx(np.sqrt(delta * delta.sum()) / MU, rel=1e-6) == noise
+
+
+@pytest.mark.parametrize("changes", [{}, {"degree": 1}, {"noise_allocation": "equal"}], ids=str)
+@pytest.mark.parametrize("rows", [9, 17, 800])
+def test_the_planned_noise_is_the_one_of_the_ring(changes, rows):
+    method = on_a_ring(**changes)
+    (planned,) = method.stages(SHARE, rows=rows, components=3, rows_per_person=2)
+    made = method.make(matrix_domain(rows, 3), rows_metric(), share=SHARE, rows_per_person=2)
+    used = made(np.zeros((rows, 3))).noise_scales
+    assert pytest.approx(used.max(), rel=1e-9) == planned.noise_scale
+
+
+def test_a_ring_has_the_mean_of_more_pairs():
+    table = np.random.default_rng(33).normal(size=(400, 1))
+    made = on_a_ring(99.0, degree=398).make(
+        matrix_domain(400, 1), rows_metric(), share=Budget.of("25", "1e-5"), rows_per_person=1
+    )
+    answer = made(table)
+    ring = Pairing(400, 398, np.arange(400)).half_squared_differences(table)
+    assert abs(answer.values[0] - np.asarray(ring).mean()) <= 9 * answer.noise_scales[0] < 2
+
+
+def test_a_ring_of_two_rows_is_refused():
+    with pytest.raises(ValueError, match="rows must be at least 3 for a ring; got 2"):
+        on_a_ring(1.0).stages(SHARE, rows=2, components=1, rows_per_person=1)
+
+
+@pytest.mark.parametrize("degree", [0, -2, 3, 15, 2.5, "ring", None])
+def test_a_degree_that_is_neither_1_nor_even_is_refused(degree):
+    with pytest.raises(ValidationError, match="degree"):
+        on_a_ring(degree=degree)
+
+
+@pytest.mark.parametrize("allocation", ["least", 0.5, None])
+def test_another_allocation_is_refused(allocation):
+    with pytest.raises(ValidationError, match="noise_allocation"):
+        on_a_ring(noise_allocation=allocation)
+
+
+def test_an_odd_degree_is_told_what_to_be():
+    with pytest.raises(ValidationError, match=r"degree must be 1 or even; got 3\. Use 1 or 16\."):
+        on_a_ring(degree=3)
+
+
+def test_a_record_of_the_sources_form_names_no_option():
+    assert {"kind", "clipping_bound"} == set(Clipped(clipping_bound=2).model_dump())
+    written = on_a_ring().model_dump_json()
+    assert on_a_ring() == Clipped.model_validate_json(written)

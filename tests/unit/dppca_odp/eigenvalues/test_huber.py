@@ -258,3 +258,54 @@ def test_the_method_makes_its_own_measurement():
     made = method().make(*space, share=SHARE, rows_per_person=2)
     chain = space >> then_huber(method=method(), share=SHARE, rows_per_person=2)
     assert made.map(2) == chain.map(2) == huber(method(), rows_per_person=2).map(2)
+
+
+# Rings and allocation.
+
+
+@pytest.mark.parametrize("rows_per_person", [1, 3])
+@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize("allocation", ["equal", "minimum-variance"])
+def test_the_noise_of_a_step_on_a_ring_is_that_of_the_rows(allocation, steps, rows_per_person):
+    asked = method(steps=steps, step_size=0.5, degree=6, noise_allocation=allocation)
+    answer = huber(asked, rows=1000, components=2, rows_per_person=rows_per_person)(
+        coordinates_of(np.ones((500, 2)))
+    )
+    delta = 2 * rows_per_person * (answer.upper - answer.lower) / 1000
+    sigma = np.sqrt(2) * delta if allocation == "equal" else np.sqrt(delta * delta.sum())
+    expected = 0.5 * sigma * math.sqrt(steps) / MU_OF_THREE
+    assert pytest.approx(expected, rel=1e-6) == answer.noise_scales
+
+
+def test_scales_and_thresholds_go_by_disjoint_pairs_on_a_ring_too():
+    asked = method(steps=1, initial=100.0, degree=16)
+    answer = huber(asked, rows=8000)(coordinates_of(np.full((4000, 1), 100.0)))
+    tau = (answer.upper[0] - answer.lower[0]) / 2
+    scale = (tau / robustification_thresholds(1.0, epsilon=3.0, pairs=4000, components=1)) ** 2
+    assert pytest.approx(round(math.log2(scale)), abs=1e-9) == math.log2(scale)
+    planned, _ = asked.stages(SHARE, rows=8000, components=1, rows_per_person=3)
+    assert 2 * 3 / 1 == planned.noise_scale
+
+
+def test_the_descent_on_a_ring_finds_the_mean_of_the_ring():
+    table = np.random.default_rng(9).normal(size=(40_000, 1))
+    asked = method(lowest_scale=-4, highest_scale=1, degree=16)
+    answer = huber(asked, rows=40_000)(table)
+    assert abs(answer.values[0] - table.var(ddof=1)) <= 9 * answer.noise_scales[0] + 0.03 < 0.3
+
+
+@pytest.mark.parametrize("allocation", ["equal", "minimum-variance"])
+def test_scales_far_apart_are_answered_however_the_descent_goes(allocation):
+    """Ranges of steps are rounded, and vanish beside a large theta: what was declared covers it."""
+    asked = method(
+        lowest_scale=-1000,
+        highest_scale=1000,
+        step_size=1e150,
+        steps=6,
+        degree=2,
+        noise_allocation=allocation,
+    )
+    table = np.random.default_rng(34).normal(size=(40, 6)) * 10.0 ** np.arange(-90, 90, 30)
+    for _ in range(10):
+        answer = huber(asked, rows=40, components=6)(table)
+        assert np.isfinite(answer.values).all()

@@ -6,7 +6,9 @@ from opendp.mod import OpenDPException
 from pydantic import ValidationError
 
 from accountant import Budget, GaussianLoss, PureLoss
+from accountant.gaussian import gaussian_mu
 from dppca_odp.eigenvalues.pmwm import PMWM, choose_cutoffs, make_pmwm, then_pmwm
+from dppca_odp.primitives.pairs import Pairing
 from dppca_odp.primitives.quantiles import Quantile, SearchGrid
 from dppca_odp.spaces import matrix_domain, rows_metric
 
@@ -261,3 +263,48 @@ def test_the_method_makes_its_own_measurement():
     made = method().make(*space, share=SHARE, rows_per_person=2)
     chain = space >> then_pmwm(method=method(), share=SHARE, rows_per_person=2)
     assert made.map(2) == chain.map(2) == pmwm(method(), share=SHARE, rows_per_person=2).map(2)
+
+
+# Rings and allocation.
+
+
+def test_a_split_of_a_ring_is_refused():
+    with pytest.raises(
+        ValidationError,
+        match=r'pair_rows must be "reuse" with a ring; got "split" and degree 4\. Only disjoint',
+    ):
+        method(degree=4)
+
+
+def test_on_a_ring_the_cutoffs_are_those_of_disjoint_pairs_and_the_mean_is_the_rings():
+    asked = method(pair_rows="reuse", degree=4, trim_fraction=0.1)
+    table = coordinates_of(np.random.default_rng(7).permutation(np.linspace(0, 40, 4001))[:, None])
+    answer = pmwm(asked, rows=8002)(table)
+    assert pytest.approx((7.0, 63.0)) == (answer.lower[0], answer.upper[0])
+    ring = np.asarray(Pairing(8002, 4, np.arange(8002)).half_squared_differences(table))
+    expected = np.clip(ring, 7.0, 63.0).mean()
+    disjoint = np.clip(table[1::2] ** 2 / 2, 7.0, 63.0).mean()
+    assert abs(answer.values[0] - expected) <= 9 * answer.noise_scales[0] < 0.1
+    assert abs(disjoint - expected) > 18 * answer.noise_scales[0]
+
+
+@pytest.mark.parametrize("rows_per_person", [1, 3])
+@pytest.mark.parametrize("allocation", ["equal", "minimum-variance"])
+def test_the_noise_on_a_ring_is_that_of_the_rows(allocation, rows_per_person):
+    asked = method(pair_rows="reuse", degree=6, noise_allocation=allocation)
+    table = coordinates_of(np.tile([[0.0, 0.0], [40.0, 5.0]], (200, 1)))
+    answer = pmwm(asked, rows=800, components=2, rows_per_person=rows_per_person)(table)
+    ranges = answer.upper - answer.lower
+    assert ranges[0] != ranges[1]
+    delta = 2 * rows_per_person * ranges / 800
+    mu = gaussian_mu(20, 1e-5)
+    sigma = np.sqrt(2) * delta if allocation == "equal" else np.sqrt(delta * delta.sum())
+    assert pytest.approx(sigma / mu, rel=1e-6) == answer.noise_scales
+
+
+def test_the_planned_noise_is_that_of_a_ring_and_of_disjoint_quantiles():
+    asked = method(pair_rows="reuse", degree=6, lower_bound=2, upper_bound=10)
+    quantile, mean = asked.stages(SHARE, rows=800, components=3, rows_per_person=2)
+    assert 2 * 2 / (1 / 12) == quantile.noise_scale
+    expected = np.sqrt(3) * 2 * 2 * 8 / (800 * MU_OF_HALF)
+    assert pytest.approx(expected, rel=1e-9) == mean.noise_scale

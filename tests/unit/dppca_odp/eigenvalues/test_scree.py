@@ -156,3 +156,27 @@ def test_the_scree_chains():
         rows_per_person=1,
     )
     assert 1 - 1e-9 < chain.map(1)[0] <= 1
+
+
+def test_a_plan_asks_for_a_ring_and_the_least_variance_by_name():
+    asked = Scree.model_validate(
+        {
+            "name": "scree",
+            "directions": "axes",
+            "method": {
+                "kind": "clipped",
+                "clipping_bound": [50, 2],
+                "degree": 16,
+                "noise_allocation": "minimum-variance",
+            },
+        }
+    )
+    assert (16, "minimum-variance") == (asked.method.degree, asked.method.noise_allocation)
+    setting = Setting(rows=1000, columns=2, components=2, unit=unit(3))
+    (planned,) = asked.stages(SHARE, setting)
+    measurement = asked.make(
+        matrix_domain(1000, 2), rows_metric(), share=SHARE, setting=setting, directions=np.eye(2)
+    )
+    answer = measurement(np.random.default_rng(35).normal(size=(1000, 2)))
+    assert pytest.approx(answer.noise_scales.max(), rel=1e-9) == planned.noise_scale
+    assert pytest.approx(5.0, rel=1e-6) == answer.noise_scales[0] / answer.noise_scales[1]

@@ -16,7 +16,7 @@ MU = 0.268051123211294  # of (1, 1e-5), solved to 15 digits
 PLENTY = Budget.of("25", "1e-5")
 
 
-def mean(rows, columns, *, lower, upper, share=SHARE, d_in=1):
+def mean(rows, columns, *, lower, upper, share=SHARE, d_in=1, **options):
     return make_gaussian_mean(
         matrix_domain(rows, columns),
         rows_metric(),
@@ -24,6 +24,7 @@ def mean(rows, columns, *, lower, upper, share=SHARE, d_in=1):
         upper=upper,
         share=share,
         d_in=d_in,
+        **options,
     )
 
 
@@ -39,6 +40,42 @@ def test_the_noise_of_a_column_is_proportional_to_its_range(d_in):
     answer = mean(500, 3, lower=[0, 0, -1], upper=[1, 10, 1], d_in=d_in)(np.zeros((500, 3)))
     expected = np.sqrt(3) * d_in * np.array([1.0, 10.0, 2.0]) / (500 * MU)
     assert pytest.approx(expected, rel=1e-9) == answer.noise_scales
+
+
+def total_variance(ranges, exponent, d_in=2):
+    answer = mean(500, len(ranges), lower=0.0, upper=ranges, d_in=d_in, exponent=exponent)(
+        np.zeros((500, len(ranges)))
+    )
+    delta = d_in * np.array(ranges) / 500
+    expected = delta**exponent * np.sqrt((delta ** (2 - 2 * exponent)).sum()) / MU
+    assert pytest.approx(expected, rel=1e-6) == answer.noise_scales
+    assert pytest.approx(MU**2, rel=1e-6) == ((delta / answer.noise_scales) ** 2).sum()
+    return (answer.noise_scales**2).sum()
+
+
+def test_the_noise_is_allocated_by_the_exponent_and_least_in_all_at_a_half():
+    equal, middle, least = (total_variance([50.0, 5.0, 0.5], theta) for theta in (1.0, 0.75, 0.5))
+    assert least < middle < equal
+    delta = 2 * np.array([50.0, 5.0, 0.5]) / 500
+    assert pytest.approx((delta.sum() / MU) ** 2, rel=1e-6) == least
+
+
+def test_equal_ranges_have_the_same_noise_by_every_exponent():
+    variances = [total_variance([7.0, 7.0], exponent) for exponent in (0.5, 0.75, 1.0)]
+    assert pytest.approx([variances[0]] * 3, rel=1e-9) == variances
+
+
+def test_a_range_far_below_the_widest_keeps_enough_units_to_be_rounded_to():
+    wide, narrow = mean(500, 2, lower=0.0, upper=[1.0, 1e-20], exponent=0.5)(
+        np.zeros((500, 2))
+    ).noise_scales
+    assert pytest.approx(1 / (500 * MU), rel=1e-6) == wide
+    assert pytest.approx(1e-20 * 2**16 * wide, rel=1e-6) == narrow
+
+
+def test_an_exponent_outside_its_range_is_refused():
+    with pytest.raises(ValueError, match=r"exponent must be in \[0\.5, 1\]; got 0\.4\. Use 1"):
+        mean(500, 2, lower=0.0, upper=1.0, exponent=0.4)
 
 
 def test_the_price_at_the_unit_is_just_below_the_share():
@@ -97,9 +134,14 @@ def test_planned_steps_share_the_mu_by_their_root():
     ],
     ids=str,
 )
-def test_the_map_is_at_most_the_lowered_share_whichever_columns_have_a_range(ranges, share):
+@pytest.mark.parametrize("exponent", [0.5, 0.75, 1.0])
+def test_the_map_is_at_most_the_lowered_share_whichever_columns_have_a_range(
+    ranges, share, exponent
+):
     budget = Budget.of(*share)
-    measurement = mean(500, 3, lower=[0.0] * 3, upper=ranges, share=budget, d_in=4)
+    measurement = mean(
+        500, 3, lower=[0.0] * 3, upper=ranges, share=budget, d_in=4, exponent=exponent
+    )
     loss = mean_stage(budget, columns=3, d_in=4).loss
     mu, leak = measurement.map(4)
     assert 0 <= mu <= loss.mu

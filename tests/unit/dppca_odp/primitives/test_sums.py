@@ -8,7 +8,9 @@ from opendp.mod import OpenDPException
 from dppca_odp.primitives.blocks import BLOCK_ROWS
 from dppca_odp.primitives.sums import (
     FULL_RANGE,
+    LEAST_RANGE,
     MOST_VALUES,
+    allocated_units,
     bounds,
     decode_means,
     decode_noise,
@@ -105,7 +107,7 @@ def test_no_more_rows_can_change_than_there_are():
 @pytest.mark.parametrize("d_in", [1, 5, 1000])
 def test_the_sensitivity_is_never_below_the_exact_root_and_at_most_a_hair_above(columns, d_in):
     exact_square = Fraction(columns) * (d_in * FULL_RANGE) ** 2
-    stated = Fraction(sum_sensitivity(columns, d_in))
+    stated = Fraction(sum_sensitivity([FULL_RANGE] * columns, d_in))
     assert exact_square <= stated**2 <= exact_square * (1 + Fraction(1, 10**15))
 
 
@@ -165,3 +167,74 @@ def test_bounds_out_of_order_are_refused():
 def test_the_sum_chains():
     space = matrix_domain(9, 1), rows_metric()
     assert [9 * 2**31] == (space >> then_clamped_sum(lower=0.0, upper=2.0))(np.ones((9, 1)))
+
+
+# Allocation.
+
+
+def test_equal_allocation_gives_every_width_the_full_range():
+    assert [FULL_RANGE, FULL_RANGE, 0] == allocated_units([1e-300, 1e200, 0.0], 1.0).tolist()
+
+
+@pytest.mark.parametrize(
+    ("exponent", "part"), [(0.5, 2**-4), (0.75, 2**-2), (1.0, 1)], ids=["least", "middle", "equal"]
+)
+def test_units_go_by_the_width_to_one_minus_the_exponent(exponent, part):
+    units = allocated_units([256.0, 1.0], exponent)
+    assert [FULL_RANGE, part * FULL_RANGE] == units.tolist()
+
+
+def test_no_width_has_fewer_units_than_the_least():
+    assert [FULL_RANGE, LEAST_RANGE] == allocated_units([1e200, 5e-324], 0.5).tolist()
+
+
+def test_no_widths_have_no_units():
+    assert [0, 0] == allocated_units([0.0, 0.0], 0.5).tolist()
+
+
+@pytest.mark.parametrize("exponent", [0.49, 1.01, math.nan, math.inf, -math.inf])
+def test_an_exponent_outside_its_range_is_refused(exponent):
+    with pytest.raises(ValueError, match=r"^exponent must be in \[0\.5, 1\]; got .*\. Use 1 for"):
+        allocated_units([1.0], exponent)
+
+
+def with_units(units, *, rows=5):
+    return make_clamped_sum(
+        matrix_domain(rows, 2), rows_metric(), lower=[2.0, 0.0], upper=[4.0, 1.0], units=units
+    )
+
+
+def test_values_become_integers_up_to_their_units():
+    values = np.array([[1.0, 1.0], [3.0, 1.0], [4.0, 0.0], [9.0, 0.0], [2.0, np.nan]])
+    assert [2**20 * 5 // 2, 2 * 2**30] == with_units([2**20, 2**30])(values)
+
+
+def test_means_and_noise_are_read_back_by_their_units():
+    units, pairs = [2**20, 2**30], 8
+    limits = {"lower": [2.0, 0.0], "upper": [4.0, 1.0], "pairs": pairs, "units": units}
+    assert [3.0, 0.25] == decode_means([2**22, 2**31], **limits).tolist()
+    assert [0.25, 2**-13] == decode_noise(2.0**20, columns=2, **limits).tolist()
+
+
+def test_a_column_without_units_is_its_lower_bound():
+    limits = {"lower": 3.0, "upper": 3.0, "pairs": 8, "units": [0]}
+    assert [3.0] == decode_means([0], **limits).tolist()
+    assert [0.0] == decode_noise(2.0**40, columns=1, **limits).tolist()
+
+
+def test_the_sensitivity_is_the_norm_of_the_units():
+    assert [0.0, 5 * 2**20, 15 * 2**20] == [
+        with_units([3 * 2**20, 4 * 2**20]).map(d) for d in (0, 1, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    "units",
+    [[1, 2, 3], [[1, 2]], -1, FULL_RANGE + 1, 0.5, [2.0, 3.0], [True, False], None],
+    ids=str,
+)
+def test_units_that_are_no_integers_of_the_range_are_refused(units):
+    with pytest.raises(
+        ValueError, match=r"^units must be integers in 0 \.\. 2\^32, one or one for"
+    ):
+        with_units(units)
