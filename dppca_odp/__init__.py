@@ -55,10 +55,8 @@ from dppca_odp.primitives.noise import (
     gaussian_to_approximate,
     make_gaussian,
     make_gaussian_chain,
-    make_gaussian_steps,
     then_gaussian,
     then_gaussian_chain,
-    then_gaussian_steps,
 )
 from dppca_odp.primitives.octaves import (
     make_octave_counts,
@@ -192,7 +190,6 @@ __all__ = [
     "make_gaussian",
     "make_gaussian_chain",
     "make_gaussian_mean",
-    "make_gaussian_steps",
     "make_grouped_additive_histogram",
     "make_grouped_sparse_histogram",
     "make_half_squared_differences",
@@ -243,7 +240,6 @@ __all__ = [
     "then_gaussian",
     "then_gaussian_chain",
     "then_gaussian_mean",
-    "then_gaussian_steps",
     "then_grouped_additive_histogram",
     "then_grouped_sparse_histogram",
     "then_half_squared_differences",

@@ -204,7 +204,7 @@ class Looks(NamedTuple):
 
     def clipped_means(self, ask: AskSums, cutoffs: Floats) -> tuple[Floats, Floats]:
         """Of min(w, cutoff)."""
-        limits = {"lower": 0.0, "upper": cutoffs, "units": units_of(cutoffs)}
+        limits: dict[str, Any] = {"lower": 0, "upper": cutoffs, "units": units_of(cutoffs)}
         sums = ask(make_clamped_sum(self.domain, self.metric, **limits))
         means = decode_means(sums.sums, pairs=self.pairs, **limits)
         noise = decode_noise(sums.scale, pairs=self.pairs, columns=self.components, **limits)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from opendp.mod import Domain, Measurement, Metric, Transformation
+from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field, model_validator
 
 from accountant.amounts import Amount
@@ -21,16 +21,16 @@ from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.eigenvalues.method import Estimate, SourceMethod, draw_pairs
 from dppca_odp.planned import PlannedStage, Weighted
 from dppca_odp.primitives.means import mean_stage
-from dppca_odp.primitives.noise import lowered, make_gaussian_steps
+from dppca_odp.primitives.noise import AskSums, Link, lowered, make_gaussian_chain
 from dppca_odp.primitives.pairs import number_of_pairs, pairs_changed
 from dppca_odp.primitives.scales import make_dyadic_scale
 from dppca_odp.primitives.stages import Ask, Program, ask_after
 from dppca_odp.primitives.sums import (
+    FULL_RANGE,
     allocated_units,
     decode_means,
     decode_noise,
     make_clamped_sum,
-    sum_sensitivity,
 )
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Finite, Floats, Positive
@@ -96,14 +96,12 @@ class Huber(Weighted, SourceMethod):
         self, share: Budget, *, rows: int, components: int, rows_per_person: int
     ) -> tuple[PlannedStage, ...]:
         """Two stages: k scales, and the descent."""
-        steps, _ = self.counts(number_of_pairs(rows, 1))
+        self.counts(number_of_pairs(rows, 1))  # refuses tables that are too small
         d_scale = pairs_changed(rows, 1, rows_per_person)
         d_step = pairs_changed(rows, self.fitted_degree(rows), rows_per_person)
         shares = self.split.divide(share)
         each = shares["scale"].epsilon / components
-        planned = mean_stage(
-            shares["gradient descent"], columns=components, d_in=d_step, steps=steps
-        )
+        planned = mean_stage(shares["gradient descent"], columns=components, d_in=d_step)
         scale = Stage(
             name="scale",
             budget=shares["scale"],
@@ -149,6 +147,7 @@ class Huber(Weighted, SourceMethod):
             )
             for column in range(components)
         ]
+        descent_loss = mean_stage(shares["gradient descent"], columns=components, d_in=d_in).loss
 
         def descend(ask: Ask) -> Estimate:
             ask_disjoint = ask_after(disjoint, ask)
@@ -160,44 +159,37 @@ class Huber(Weighted, SourceMethod):
                 components=components,
             )
             units = allocated_units(tau, self.exponent)  # of tau: theta +- tau is rounded
-            descent = mean_stage(
-                shares["gradient descent"], columns=components, d_in=d_in, steps=steps, units=units
-            )
 
             def limits(theta: Floats) -> dict[str, Any]:
                 return {"lower": theta - tau, "upper": theta + tau, "units": units}
 
-            def position(answers: list[list[int]]) -> Floats:
+            def take_steps(ask_sum: AskSums) -> Estimate:
                 theta = np.full(components, self.initial)
-                for sums in answers:
-                    mean = decode_means(sums, pairs=pairs, **limits(theta))
+                for _ in range(steps):
+                    at = limits(theta)
+                    sums, scale = ask_sum(make_clamped_sum(*space, **at))
+                    mean = decode_means(sums, pairs=pairs, **at)
+                    noise = decode_noise(scale, pairs=pairs, columns=components, **at)
                     with np.errstate(over="ignore"):
                         moved = theta + self.step_size * (mean - theta)
+                        step_noise = np.minimum(self.step_size * noise, LARGEST_MEAN)
                     theta = np.clip(moved, 0.0, LARGEST_MEAN)
-                return theta
-
-            def next_sum(answers: list[list[int]]) -> Transformation:
-                return make_clamped_sum(*space, **limits(position(answers)))
+                return Estimate(
+                    theta, step_noise, at["lower"], at["upper"], _warnings(scales, self)
+                )
 
             ask_used = ask_disjoint if degree == 1 else ask_after(used, ask)
-            answers = ask_used(
-                make_gaussian_steps(
+            answer: Estimate = ask_used(
+                make_gaussian_chain(
                     *space,
                     d_in=d_in,
-                    size=components,
-                    steps=steps,
-                    sensitivity=sum_sensitivity(units, d_in),
-                    scale=descent.scale,
-                    next_sum=next_sum,
+                    loss=descent_loss,
+                    links=[Link(Fraction(1, steps), components)] * steps,
+                    least_sensitivity=float(FULL_RANGE),
+                    run=take_steps,
                 )
             )
-            last = position(answers[:-1])
-            of_sum = decode_noise(descent.scale, pairs=pairs, columns=components, **limits(last))
-            with np.errstate(over="ignore"):
-                step_noise = np.minimum(self.step_size * of_sum, LARGEST_MEAN)
-            return Estimate(
-                position(answers), step_noise, last - tau, last + tau, _warnings(scales, self)
-            )
+            return answer
 
         return descend
 

@@ -87,19 +87,18 @@ def make_gaussian_mean(
 
 
 def mean_stage(
-    share: Budget, *, columns: int, d_in: int, steps: int = 1, units: npt.ArrayLike = FULL_RANGE
+    share: Budget, *, columns: int, d_in: int, units: npt.ArrayLike = FULL_RANGE
 ) -> GaussianStage:
     """The stage of ``make_gaussian_mean`` with these units; its loss in any case."""
-    return _stage(share, sum_sensitivity(np.broadcast_to(units, (columns,)), d_in), columns, steps)
+    return _stage(share, sum_sensitivity(np.broadcast_to(units, (columns,)), d_in), columns)
 
 
-def _stage(share: Budget, sensitivity: float, columns: int, steps: int = 1) -> GaussianStage:
+def _stage(share: Budget, sensitivity: float, columns: int) -> GaussianStage:
     """The leak is stated for one column with a range, since cutoffs may leave no more."""
     return gaussian_stage(
         share,
         sensitivity=sensitivity,
         numbers=columns,
-        steps=steps,
         least_sensitivity=float(FULL_RANGE),
     )
 

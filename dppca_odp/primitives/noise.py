@@ -37,7 +37,6 @@ from dppca_odp.spaces import (
     integers_domain,
     integers_metric,
     is_measured_in,
-    rows_metric,
     to_then,
 )
 
@@ -78,16 +77,15 @@ def gaussian_stage(
     *,
     sensitivity: float,
     numbers: int,
-    steps: int = 1,
     least_sensitivity: float | None = None,
 ) -> GaussianStage:
-    """The Gaussian stage that a share pays for: ``steps`` sums of ``numbers`` integers each.
+    """The Gaussian stage that a share pays for: ``numbers`` integers, or a chain of so many each.
 
-    ``sensitivity`` is that of one step, in integer units; it decides how fine the noise is, and
-    with it the leak. Where it may turn out smaller, ``least_sensitivity`` is what the leak is
-    stated for, so that the loss is the same either way. The loss is the most that the share pays
-    for; the noise is calibrated a little below it, so that the map of the finished measurement,
-    rounded up, stays under it.
+    ``sensitivity`` is in integer units; it decides how fine the noise is, and with it the leak.
+    Where it may turn out smaller, ``least_sensitivity`` is what the leak is stated for, so that the
+    loss is the same either way. The loss is the most that the share pays for; the noise is
+    calibrated a little below it, so that the map of the finished measurement, rounded up, stays
+    under it.
 
     Raises:
         ValueError: a share without epsilon or delta, or one that integers this coarse cannot keep.
@@ -99,17 +97,17 @@ def gaussian_stage(
         )
     try:
         least = least_sensitivity or sensitivity
-        coarsest = _scale(least, gaussian_mu(epsilon, delta), steps)
-        mu = gaussian_mu(epsilon, delta, leak=_leak(numbers * steps, coarsest))
-        leak = _leak(numbers * steps, _scale(least, lowered(Fraction(mu)), steps))
-        scale = _scale(sensitivity, lowered(Fraction(mu)), steps)
+        coarsest = _scale(least, gaussian_mu(epsilon, delta))
+        mu = gaussian_mu(epsilon, delta, leak=_leak(numbers, coarsest))
+        leak = _leak(numbers, _scale(least, lowered(Fraction(mu))))
+        scale = _scale(sensitivity, lowered(Fraction(mu)))
     except (InvalidAmount, ArithmeticError):
         raise ValueError(
             "a Gaussian stage must have a share that noise on 64-bit integers can keep; got "
             f"{share}. Ask for less epsilon or more delta."
         ) from None
     noise = dp.m.make_gaussian(integers_domain(1), integers_metric(), scale=scale)
-    if _mu(steps * Fraction(noise.map(sensitivity))) > mu:
+    if _mu(Fraction(noise.map(sensitivity))) > mu:
         raise ValueError(
             f"a Gaussian stage must keep its share in floating point; got {share}. Ask for more."
         )
@@ -271,7 +269,7 @@ def make_gaussian_chain(
     )
 
     def scale(mu: float, sensitivity: float) -> float:
-        return _scale(max(sensitivity, least_sensitivity), lowered(Fraction(mu)), 1)
+        return _scale(max(sensitivity, least_sensitivity), lowered(Fraction(mu)))
 
     coarsest = [scale(mu, 0.0) for mu in mus]
     leak = sum(
@@ -303,73 +301,6 @@ def make_gaussian_chain(
     )
 
 
-def make_gaussian_steps(
-    input_domain: Domain,
-    input_metric: Metric,
-    *,
-    d_in: int,
-    size: int,
-    steps: int,
-    sensitivity: float,
-    scale: float,
-    next_sum: Callable[[list[Answer]], Transformation],
-) -> Measurement:
-    """Several integer Gaussians in a row, each sum chosen from the answers before it.
-
-    ==================  ==================================================
-    input domain        any matrix domain
-    input metric        Hamming distance
-    output              list of ``steps`` integer vectors
-    output measure      Gaussian differential privacy
-    privacy map         1..d_in -> (sqrt(steps) sensitivity/scale rounded up,
-                        0.021 size steps/scale^2); 0 -> (0, 0); more than d_in: error
-    ==================  ==================================================
-
-    Proof: OpenDP's adaptive composition adds the zCDP bounds and refuses a step whose
-    sensitivity at ``d_in`` exceeds the declared one. Every part is a Gaussian of our own on a
-    stable integer sum, so the whole is a Gaussian with mu = sqrt(2 rho), also when the sums are
-    chosen adaptively.
-    Source: Dong, Roth and Su (2022), Corollary 3.3.
-
-    Raises:
-        ValueError: a scale below 2^30, no steps.
-
-    >>> from dppca_odp.spaces import matrix_domain
-    >>> m = make_gaussian_steps(matrix_domain(9, 1), rows_metric(), d_in=1, size=1, steps=4,
-    ...     sensitivity=2.0**32, scale=2.0**34, next_sum=lambda answers: None)
-    >>> float(m.map(1)[0]), m.map(0) == (0, 0)
-    (0.5, True)
-    """
-    _check(scale)
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1; got {steps}. Take one step.")
-    if input_metric != rows_metric():
-        raise ValueError(
-            f"input_metric must be hamming_distance(); got {input_metric}. Use rows_metric()."
-        )
-    zero_concentrated = dp.zero_concentrated_divergence()
-    gaussian = dp.m.make_gaussian(integers_domain(size), integers_metric(), scale=scale)
-    composition = dp.c.make_adaptive_composition(
-        input_domain, input_metric, zero_concentrated, d_in, [gaussian.map(sensitivity)] * steps
-    )
-    leak = _leak(size * steps, scale)
-
-    def take_steps(data: Any) -> list[Answer]:
-        queryable = composition(data)
-        answers: list[Answer] = []
-        for _ in range(steps):
-            answers.append(queryable(next_sum(answers) >> gaussian))
-        return answers
-
-    return dp.m.make_user_measurement(
-        input_domain,
-        input_metric,
-        gaussian_privacy(),
-        take_steps,
-        lambda distance: _loss(composition.map(distance) if distance else 0.0, leak),
-    )
-
-
 def _loss(rho: float, leak: Fraction) -> tuple[Fraction, Fraction]:
     """(mu, leak) of our own Gaussians with joint zCDP bound ``rho``; nothing at no distance."""
     return (_mu(Fraction(rho)), leak) if rho else (Fraction(0), Fraction(0))
@@ -383,9 +314,8 @@ def _leak(numbers: int, scale: float) -> Fraction:
     return numbers * ROUNDING / Fraction(scale) ** 2
 
 
-def _scale(sensitivity: float, mu: float, steps: int) -> float:
-    exact = Fraction(sensitivity) * root_above(Fraction(steps)) / Fraction(mu)
-    scale = max(float_above(exact), float(LEAST_SCALE))
+def _scale(sensitivity: float, mu: float) -> float:
+    scale = max(float_above(Fraction(sensitivity) / Fraction(mu)), float(LEAST_SCALE))
     if not math.isfinite(scale):
         raise OverflowError
     return scale
@@ -410,4 +340,3 @@ def _size(input_domain: Domain) -> int:
 
 then_gaussian: Any = to_then(make_gaussian)
 then_gaussian_chain: Any = to_then(make_gaussian_chain)
-then_gaussian_steps: Any = to_then(make_gaussian_steps)

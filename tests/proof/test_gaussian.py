@@ -6,24 +6,28 @@ from fractions import Fraction
 from math import isqrt, sqrt
 
 import numpy as np
+import opendp.prelude as dp
 import pytest
 from opendp.mod import OpenDPException
 from scipy.special import ndtr
 
 from accountant.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from accountant.losses import GaussianLoss
 from accountant.specs import Budget
 from dppca_odp.primitives.noise import (
     LEAST_SCALE,
     ROUNDING,
+    Link,
     gaussian_stage,
     gaussian_to_approximate,
     make_gaussian,
-    make_gaussian_steps,
+    make_gaussian_chain,
     stage_loss,
 )
 from dppca_odp.primitives.sums import make_clamped_sum
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_domain, rows_metric
 
+SPACE = matrix_domain(9, 2), rows_metric()
 SCALES = [2, 4, 8, 16, 32, 64]
 #: 1/48 of E|Z^2 - 1|, where the midpoint rule puts the distance.
 LIMIT = 4 * np.exp(-0.5) / np.sqrt(2 * np.pi) / 48
@@ -104,25 +108,17 @@ def priced(measurement, distance, *, delta: float = DELTA):
     return gaussian_to_approximate(measurement, delta=delta).map(distance)
 
 
-def steps_of(
-    steps: int,
-    *,
-    d_in: int,
-    sensitivity: float,
-    scale: float,
-    columns: int = 2,
-):
-    """``steps`` noisy sums of values clamped to [0, 1]."""
+def chain_of(shares, *, d_in: int, loss: GaussianLoss, columns: int = 2):
+    """Noisy sums of values clamped to [0, 1]; answers their scales."""
     space = matrix_domain(9, columns), rows_metric()
     total = make_clamped_sum(*space, lower=0.0, upper=1.0)
-    return make_gaussian_steps(
+    return make_gaussian_chain(
         *space,
         d_in=d_in,
-        size=columns,
-        steps=steps,
-        sensitivity=sensitivity,
-        scale=scale,
-        next_sum=lambda answers: total,
+        loss=loss,
+        links=[Link(Fraction(share), columns) for share in shares],
+        least_sensitivity=total.map(d_in),
+        run=lambda ask: [ask(total).scale for _ in shares],
     )
 
 
@@ -130,8 +126,6 @@ def steps_of(
 def test_small_scales_are_refused(scale):
     with pytest.raises(ValueError, match=r"at least 2\^30"):
         gaussian(scale)
-    with pytest.raises(ValueError, match=r"at least 2\^30"):
-        steps_of(3, d_in=1, sensitivity=1.0, scale=scale)
 
 
 def assert_map_is_just_above(measurement, distance, mu_squared: Fraction, leak) -> None:
@@ -156,40 +150,65 @@ def test_map_is_the_gaussian_one_rounded_up(scale, ratio):
     assert_map_is_just_above(gaussian(scale, size=3), sensitivity, mu_squared, leak)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 7, 30])
-def test_map_of_steps_is_that_of_their_joint_gaussian(steps):
-    scale, sensitivity = 2.0**36, 2.0**34 * sqrt(2)
-    mu_squared = steps * (Fraction(sensitivity) / Fraction(scale)) ** 2
-    leak = 2 * steps * ROUNDING / Fraction(scale) ** 2
-    measurement = steps_of(steps, d_in=2, sensitivity=sensitivity, scale=scale)
-    assert_map_is_just_above(measurement, 1, mu_squared, leak)
-    assert measurement.map(1) == measurement.map(2)
+@pytest.mark.parametrize("shares", [["1"], ["1/2", "1/3"], ["1/30"] * 30, ["1e-6", "0.999999"]])
+@pytest.mark.parametrize("mu", ["1e-3", "0.268", "5"])
+def test_map_of_a_chain_is_just_above_the_joint_gaussian_of_its_noises(shares, mu):
+    chain = chain_of(shares, d_in=2, loss=GaussianLoss(mu=mu, leak="1e-12"))
+    sensitivity = Fraction(make_clamped_sum(*SPACE, lower=0.0, upper=1.0).map(2))
+    scales = [Fraction(scale) for scale in chain(np.zeros((9, 2)))]
+    mu_squared = sum((sensitivity / scale) ** 2 for scale in scales)
+    claimed, leak = chain.map(1)
+    assert mu_squared <= claimed**2 <= mu_squared * (1 + Fraction(5, 10**12))
+    assert claimed**2 <= Fraction(mu) ** 2 * sum(map(Fraction, shares))
+    assert sum(2 * ROUNDING / scale**2 for scale in scales) <= leak
+    assert chain.map(1) == chain.map(2)
+    if mu == "0.268":
+        assert_map_is_just_above(chain, 2, claimed**2, leak)
 
 
 def test_maps_are_zero_at_zero_and_increase():
     measurement = gaussian(2.0**32)
-    steps = steps_of(3, d_in=1, sensitivity=1.0, scale=2.0**30)
-    assert (0, 0) == measurement.map(0.0) == steps.map(0)
-    assert (0.0, 0.0) == priced(measurement, 0.0) == priced(steps, 0)
+    chain = chain_of(["1/3"] * 3, d_in=1, loss=GaussianLoss(mu=1))
+    assert (0, 0) == measurement.map(0.0) == chain.map(0)
+    assert (0.0, 0.0) == priced(measurement, 0.0) == priced(chain, 0)
     mus = [measurement.map(2.0**power)[0] for power in range(10, 34)]
     assert sorted(set(mus)) == mus
     epsilons = [priced(measurement, 2.0**power)[0] for power in range(10, 34)]
     assert sorted(epsilons) == epsilons
 
 
-def test_map_of_steps_is_an_error_beyond_the_declared_distance():
-    measurement = steps_of(3, d_in=2, sensitivity=2.0**34, scale=2.0**36)
+def test_map_of_a_chain_is_an_error_beyond_the_declared_distance():
     with pytest.raises(OpenDPException):
-        measurement.map(3)
+        chain_of(["1"], d_in=2, loss=GaussianLoss(mu=1)).map(3)
 
 
-def test_steps_refuse_a_sum_that_moves_farther_than_declared():
-    table = np.zeros((9, 2))
-    enough = 2.0**33 * sqrt(2) * (1 + 1e-15)
-    steps = 3
-    assert steps == len(steps_of(steps, d_in=2, sensitivity=enough, scale=2.0**36)(table))
+def test_a_chain_refuses_a_sum_that_moves_farther_than_it_says_at_another_distance():
+    """Its noise is for two rows; OpenDP adds up what the sum's own map says at two."""
+    total = make_clamped_sum(*SPACE, lower=0.0, upper=1.0)
+    liar = dp.t.make_user_transformation(
+        total.input_domain,
+        total.input_metric,
+        total.output_domain,
+        total.output_metric,
+        lambda data: total(data),
+        _rising(total),
+    )
+    chain = make_gaussian_chain(
+        *SPACE,
+        d_in=2,
+        loss=GaussianLoss(mu=1, leak="1e-12"),
+        links=[Link(Fraction(1), 2)],
+        least_sensitivity=total.map(1),
+        run=lambda ask: ask(liar),
+    )
     with pytest.raises(OpenDPException):
-        steps_of(steps, d_in=2, sensitivity=enough / 2, scale=2.0**36)(table)
+        chain(np.zeros((9, 2)))
+
+
+def _rising(total):
+    """A map that says less the first time it is asked."""
+    said = iter([total.map(1)])
+    return lambda d_in: next(said, total.map(d_in))
 
 
 # The stage that a share pays for.
@@ -198,28 +217,19 @@ SHARES = [("0.001", "1e-10"), ("1/3", "1e-8"), ("1", "1e-5"), ("20", "1e-5")]
 
 
 @pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("steps", [1, 7])
 @pytest.mark.parametrize("sensitivity", [2.0**32, 3e10 * sqrt(2), 2.0**45])
-def test_stage_has_the_noise_that_its_loss_states_and_costs_at_most_its_share(
-    share, steps, sensitivity
-):
+def test_stage_has_the_noise_that_its_loss_states_and_costs_at_most_its_share(share, sensitivity):
     budget = Budget.of(*share)
-    stage = gaussian_stage(budget, sensitivity=sensitivity, numbers=4, steps=steps)
-    mu_squared = steps * (Fraction(sensitivity) / Fraction(stage.scale)) ** 2
-    coarsest = 4 * steps * ROUNDING / Fraction(stage.scale) ** 2
+    stage = gaussian_stage(budget, sensitivity=sensitivity, numbers=4)
+    mu_squared = (Fraction(sensitivity) / Fraction(stage.scale)) ** 2
+    coarsest = 4 * ROUNDING / Fraction(stage.scale) ** 2
     assert stage.scale >= LEAST_SCALE
     assert mu_squared <= stage.loss.mu**2
     assert coarsest <= stage.loss.leak
     delta = stage_loss(budget)[1]
     stated = gaussian_epsilon(stage.loss.mu, delta, leak=stage.loss.leak)
     assert Fraction(stated) <= budget.epsilon
-    if steps == 1:
-        measurement, distance = gaussian(stage.scale, size=4), sensitivity
-    else:
-        measurement, distance = (
-            steps_of(steps, d_in=1, sensitivity=sensitivity, scale=stage.scale, columns=4),
-            1,
-        )
+    measurement, distance = gaussian(stage.scale, size=4), sensitivity
     mu, leak = measurement.map(distance)
     assert mu <= stage.loss.mu
     assert leak <= stage.loss.leak

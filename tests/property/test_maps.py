@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accountant import Budget
-from accountant.losses import ApproximateLoss
+from accountant.losses import ApproximateLoss, GaussianLoss
 from accountant.specs import Stage
 from dppca_odp.directions import make_directions, make_kendall_matrix
 from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean
@@ -19,10 +19,11 @@ from dppca_odp.eigenvalues.scree import make_scree
 from dppca_odp.primitives.columns import make_leading_columns, make_projection
 from dppca_odp.primitives.means import make_gaussian_mean, mean_stage
 from dppca_odp.primitives.noise import (
+    Link,
     gaussian_stage,
     gaussian_to_approximate,
     make_gaussian,
-    make_gaussian_steps,
+    make_gaussian_chain,
     stage_loss,
 )
 from dppca_odp.primitives.pairs import (
@@ -253,18 +254,25 @@ def test_gaussian(width, scale, delta, at):
     priced(gaussian, at, delta=delta)
 
 
-@few
-@given(units, st.integers(1, 5), st.floats(2**30, 2**50), deltas, st.data())
-def test_gaussian_steps(unit, steps, scale, delta, data):
-    measurement = make_gaussian_steps(
-        *space(100),
+def chain_of(width, unit, loss, parts):
+    total = make_clamped_sum(*space(100, width), lower=0.0, upper=1.0)
+    return make_gaussian_chain(
+        *space(100, width),
         d_in=unit,
-        size=1,
-        steps=steps,
-        sensitivity=unit * 2.0**32,
-        scale=scale,
-        next_sum=lambda answers: make_clamped_sum(*space(100), lower=0.0, upper=1.0),
+        loss=loss,
+        links=[Link(Fraction(part, sum(parts)), width) for part in parts],
+        least_sensitivity=total.map(unit),
+        run=lambda ask: [ask(total) for _ in parts],
     )
+
+
+parts_of_mu = st.lists(st.integers(1, 1000), min_size=1, max_size=6)
+
+
+@few
+@given(units, parts_of_mu, st.fractions("1/1000", 5), deltas, st.data())
+def test_gaussian_chain(unit, parts, mu, delta, data):
+    measurement = chain_of(1, unit, GaussianLoss(mu=mu), parts)
     priced(measurement, data.draw(distances(unit)), delta=delta)
 
 
@@ -325,20 +333,11 @@ def test_gaussian_mean_keeps_its_share_whatever_the_ranges_are(
 
 
 @many
-@given(st.integers(1, 8), wide_shares, units, st.integers(1, 9))
-def test_gaussian_steps_keep_their_share(width, share, unit, steps):
+@given(st.integers(1, 8), wide_shares, units, parts_of_mu)
+def test_gaussian_chain_keeps_its_share(width, share, unit, parts):
     total = make_clamped_sum(*space(100, width), lower=0.0, upper=1.0)
-    stage = gaussian_stage(share, sensitivity=total.map(unit), numbers=width, steps=steps)
-    measurement = make_gaussian_steps(
-        *space(100, width),
-        d_in=unit,
-        size=width,
-        steps=steps,
-        sensitivity=total.map(unit),
-        scale=stage.scale,
-        next_sum=lambda answers: total,
-    )
-    keeps(measurement, unit, share, stage.loss)
+    stage = gaussian_stage(share, sensitivity=total.map(unit), numbers=width)
+    keeps(chain_of(width, unit, stage.loss, parts), unit, share, stage.loss)
 
 
 @few

@@ -115,12 +115,6 @@ def test_the_planned_stage_is_the_one_that_is_spent(d_in):
     assert [stage.scale / (500 * FULL_RANGE)] * 3 == answer.noise_scales.tolist()
 
 
-def test_planned_steps_share_the_mu_by_their_root():
-    one, nine = (mean_stage(SHARE, columns=3, d_in=2, steps=steps) for steps in (1, 9))
-    assert pytest.approx(one.mu, rel=1e-12) == nine.mu
-    assert pytest.approx(3 * one.scale, rel=1e-12) == nine.scale
-
-
 @pytest.mark.parametrize("ranges", [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0] * 3])
 @pytest.mark.parametrize(
     "share",

@@ -7,7 +7,7 @@ import pytest
 from opendp.mod import OpenDPException
 
 from accountant import Budget, GaussianLoss
-from accountant.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from accountant.gaussian import gaussian_delta, gaussian_epsilon
 from dppca_odp.primitives.noise import (
     LEAST_SCALE,
     MARGIN,
@@ -18,10 +18,9 @@ from dppca_odp.primitives.noise import (
     lowered,
     make_gaussian,
     make_gaussian_chain,
-    make_gaussian_steps,
     stage_loss,
     then_gaussian,
-    then_gaussian_steps,
+    then_gaussian_chain,
 )
 from dppca_odp.primitives.sums import make_clamped_sum
 from dppca_odp.spaces import (
@@ -58,18 +57,26 @@ def price(measurement, distance, *, delta=1e-6):
     return gaussian_to_approximate(measurement, delta=delta).map(distance)
 
 
-def steps_of_a_sum(rows=50, *, steps=3, d_in=2, sensitivity=None, scale=SCALE):
-    """Gaussian steps that each ask for the same sum of one column in [0, 1]."""
-    total = make_clamped_sum(matrix_domain(rows, 1), rows_metric(), lower=0.0, upper=1.0)
-    return make_gaussian_steps(
-        matrix_domain(rows, 1),
-        rows_metric(),
+def chain_of_sums(
+    *,
+    rows=50,
+    d_in=2,
+    shares=("1/2", "1/3", "1/6"),
+    mu="1/2",
+    leak="1e-12",
+    run=None,
+    least=2.0**32,
+):
+    """A chain that asks for the same sum of one column in [0, 1], unless told otherwise."""
+    space = matrix_domain(rows, 1), rows_metric()
+    total = make_clamped_sum(*space, lower=0.0, upper=1.0)
+    return make_gaussian_chain(
+        *space,
         d_in=d_in,
-        size=1,
-        steps=steps,
-        sensitivity=total.map(d_in) if sensitivity is None else sensitivity,
-        scale=scale,
-        next_sum=lambda answers: total,
+        loss=GaussianLoss(mu=mu, leak=leak),
+        links=[Link(Fraction(share), 1) for share in shares],
+        least_sensitivity=least,
+        run=run or (lambda ask: [ask(total) for _ in shares]),
     )
 
 
@@ -114,20 +121,20 @@ def test_many_numbers_and_coarse_noise_leave_less_mu():
     assert many.loss.leak > coarse.loss.leak > fine.loss.leak > 0
 
 
-@pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("sensitivity", [1.0, 2.0**32, 1e15])
-def test_the_leak_of_a_stage_is_that_of_all_its_numbers_at_its_scale(sensitivity, steps):
-    stage = gaussian_stage(Budget.of("1", "1e-5"), sensitivity=sensitivity, numbers=7, steps=steps)
-    assert 7 * steps * ROUNDING / Fraction(stage.scale) ** 2 == stage.loss.leak
+def test_the_leak_of_a_stage_is_that_of_all_its_numbers_at_its_scale(sensitivity):
+    stage = gaussian_stage(Budget.of("1", "1e-5"), sensitivity=sensitivity, numbers=7)
+    assert 7 * ROUNDING / Fraction(stage.scale) ** 2 == stage.loss.leak
 
 
-@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("parts", [["1"], ["1/3"] * 3])
 @pytest.mark.parametrize("share", MU)
-def test_a_stage_states_a_little_more_than_it_costs_and_its_share_pays_for_that(share, steps):
-    stage = gaussian_stage(Budget.of(*share), sensitivity=2.0**32, numbers=1, steps=steps)
-    mu, leak = steps_of_a_sum(steps=steps, d_in=1, scale=stage.scale).map(1)
-    assert stage.loss.mu * (1 - Fraction(3, 10**12)) < mu <= stage.loss.mu
-    assert leak == stage.loss.leak
+def test_a_stage_states_a_little_more_than_it_costs_and_its_share_pays_for_that(share, parts):
+    stage = gaussian_stage(Budget.of(*share), sensitivity=2.0**32, numbers=1)
+    loss = stage.loss
+    mu, leak = chain_of_sums(d_in=1, shares=parts, mu=loss.mu, leak=loss.leak).map(1)
+    assert loss.mu * (1 - Fraction(4, 10**12)) < mu <= loss.mu
+    assert loss.leak * (1 - Fraction(1, 10**11)) < leak <= loss.leak
     epsilon, delta = stage_loss(Budget.of(*share))
     stated = gaussian_epsilon(stage.loss.mu, delta, leak=stage.loss.leak)
     assert epsilon * (1 - 1e-9) < stated <= epsilon
@@ -173,11 +180,10 @@ def test_a_share_that_floats_cannot_keep_is_refused():
         gaussian_stage(Budget.of("1e-100", "1e-100"), sensitivity=2.0**32, numbers=1)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 9, 10])
-def test_steps_share_mu_by_their_root_rounded_to_more_noise(steps):
-    stage = gaussian_stage(Budget.of("1", "1e-5"), sensitivity=2.0**40, numbers=1, steps=steps)
-    exact_square = steps * Fraction(2) ** 80 / Fraction(lowered(stage.loss.mu)) ** 2
-    assert exact_square <= Fraction(stage.scale) ** 2 <= exact_square * (1 + Fraction(1, 10**14))
+def test_the_scale_is_rounded_to_more_noise():
+    stage = gaussian_stage(Budget.of("1", "1e-5"), sensitivity=2.0**40, numbers=1)
+    exact = Fraction(2) ** 40 / Fraction(lowered(stage.loss.mu))
+    assert exact <= Fraction(stage.scale) <= exact * (1 + Fraction(1, 10**14))
 
 
 def test_the_scale_is_never_below_the_least():
@@ -228,10 +234,6 @@ def test_a_scale_below_the_least_is_refused(scale):
         ValueError, match=f"^scale must be at least 2\\^30 integer units; got {scale}. Count"
     ):
         gaussian(scale=scale)
-    with pytest.raises(
-        ValueError, match=f"^scale must be at least 2\\^30 integer units; got {scale}. Count"
-    ):
-        steps_of_a_sum(scale=scale)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-6, 2.0, math.nan])
@@ -243,7 +245,7 @@ def test_a_delta_outside_0_to_1_is_refused(delta):
 
 
 def test_gaussians_answer_in_their_own_measure_and_are_priced_in_another():
-    for measurement in (gaussian(), steps_of_a_sum()):
+    for measurement in (gaussian(), chain_of_sums()):
         assert gaussian_privacy() == measurement.output_measure
         assert approximate() == gaussian_to_approximate(measurement, delta=1e-6).output_measure
 
@@ -290,100 +292,6 @@ def test_a_domain_other_than_sized_64_bit_integers_is_refused(domain):
 def test_a_metric_other_than_euclidean_distance_is_refused():
     with pytest.raises(ValueError, match=r"input_metric must be l2_distance\(T=f64\); got L1"):
         make_gaussian(integers_domain(2), dp.l1_distance(T="i64"), scale=SCALE)
-
-
-def test_steps_compose_to_the_root_of_their_number():
-    four = steps_of_a_sum(steps=4, d_in=2)
-    one = gaussian(size=4)
-    for d_in in (1, 2):
-        (mu, leak), (mu_of_one, leak_of_one) = four.map(d_in), one.map(4.0 * 2**32)
-        assert pytest.approx(float(mu_of_one), rel=1e-9) == float(mu)
-        assert leak == leak_of_one
-
-
-def test_steps_are_calibrated_to_the_whole_share():
-    share = Budget.of("1", "1e-5")
-    stage = gaussian_stage(share, sensitivity=2.0**32, numbers=1, steps=7)
-    epsilon, delta = stage_loss(share)
-    found = price(steps_of_a_sum(steps=7, d_in=1, scale=stage.scale), 1, delta=delta)
-    assert epsilon * (1 - 1e-9) < found[0] <= epsilon
-    assert found[1] == delta
-    assert pytest.approx(gaussian_mu(1, Fraction("1e-5")), rel=1e-9) == stage.mu
-
-
-def test_nothing_changed_costs_nothing_in_steps():
-    assert (0, 0) == steps_of_a_sum().map(0)
-
-
-def test_more_changed_rows_than_declared_have_no_price():
-    with pytest.raises(OpenDPException):
-        steps_of_a_sum(d_in=2).map(3)
-
-
-def test_each_step_sees_the_answers_before_it():
-    seen = []
-
-    def next_sum(answers):
-        seen.append(len(answers))
-        return make_clamped_sum(matrix_domain(50, 1), rows_metric(), lower=0.0, upper=1.0)
-
-    measurement = make_gaussian_steps(
-        matrix_domain(50, 1),
-        rows_metric(),
-        d_in=1,
-        size=1,
-        steps=3,
-        sensitivity=2.0**32,
-        scale=2.0**30,
-        next_sum=next_sum,
-    )
-    answers = measurement(np.ones((50, 1)))
-    assert [0, 1, 2] == seen
-    assert pytest.approx([50, 50, 50], abs=5) == [answer[0] / 2**32 for answer in answers]
-
-
-def test_a_step_more_sensitive_than_declared_is_stopped():
-    measurement = steps_of_a_sum(sensitivity=2.0**31)
-    with pytest.raises(OpenDPException):
-        measurement(np.ones((50, 1)))
-
-
-@pytest.mark.parametrize("steps", [0, -1])
-def test_fewer_than_one_step_is_refused(steps):
-    with pytest.raises(
-        ValueError, match=f"^steps must be at least 1; got {steps}. Take one step.$"
-    ):
-        steps_of_a_sum(steps=steps)
-
-
-def test_steps_under_another_metric_are_refused():
-    with pytest.raises(ValueError, match=r"input_metric must be hamming_distance\(\); got Change"):
-        make_gaussian_steps(
-            matrix_domain(5, 1),
-            dp.change_one_distance(),
-            d_in=1,
-            size=1,
-            steps=1,
-            sensitivity=1.0,
-            scale=SCALE,
-            next_sum=lambda answers: None,
-        )
-
-
-def chain_of_sums(
-    *, rows=50, d_in=2, shares=("1/2", "1/3", "1/6"), mu="1/2", run=None, least=2.0**32
-):
-    """A chain that asks for the same sum of one column in [0, 1], unless told otherwise."""
-    space = matrix_domain(rows, 1), rows_metric()
-    total = make_clamped_sum(*space, lower=0.0, upper=1.0)
-    return make_gaussian_chain(
-        *space,
-        d_in=d_in,
-        loss=GaussianLoss(mu=mu, leak="1e-12"),
-        links=[Link(Fraction(share), 1) for share in shares],
-        least_sensitivity=least,
-        run=run or (lambda ask: [ask(total) for _ in shares]),
-    )
 
 
 @pytest.mark.parametrize("shares", [("1",), ("1/2", "1/3", "1/6"), ("0.1",) * 10])
@@ -465,16 +373,31 @@ def test_links_that_divide_more_than_mu_squared_are_refused(shares):
         chain_of_sums(shares=shares)
 
 
+def test_a_chain_asks_for_the_metric_of_its_sums():
+    chain = make_gaussian_chain(
+        matrix_domain(5, 1),
+        dp.change_one_distance(),
+        d_in=1,
+        loss=GaussianLoss(mu=1),
+        links=[Link(Fraction(1), 1)],
+        least_sensitivity=1.0,
+        run=lambda ask: ask(
+            make_clamped_sum(matrix_domain(5, 1), rows_metric(), lower=0.0, upper=1.0)
+        ),
+    )
+    with pytest.raises(OpenDPException):
+        chain(np.ones((5, 1)))
+
+
 def test_the_gaussians_chain():
     space = integers_domain(2), integers_metric()
     assert (space >> then_gaussian(scale=SCALE)).map(SCALE) == gaussian().map(SCALE)
     rows = matrix_domain(50, 1), rows_metric()
-    chain = rows >> then_gaussian_steps(
+    chain = rows >> then_gaussian_chain(
         d_in=2,
-        size=1,
-        steps=3,
-        sensitivity=2.0**33,
-        scale=SCALE,
-        next_sum=lambda answers: None,
+        loss=GaussianLoss(mu="1/2", leak="1e-12"),
+        links=[Link(Fraction(share), 1) for share in PARTS],
+        least_sensitivity=2.0**32,
+        run=lambda ask: None,
     )
-    assert chain.map(2) == steps_of_a_sum().map(2)
+    assert chain.map(2) == chain_of_sums().map(2)
