@@ -100,6 +100,10 @@ def run(
     allocation: Allocation = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Pay again, for new noise.")] = False,
     purpose: Annotated[str, typer.Option(help="Why, for the ledger.")] = "",
+    progress: Annotated[
+        bool | None,
+        typer.Option(help="Show how far a long run is, on stderr; on a terminal if left out."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Charge the plan's budget, release, and write release.json and its pictures."""
@@ -107,7 +111,9 @@ def run(
         planned = Plan.read(plan)
         accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
         check_writable(out)
-        release = planned.run(data, accountant, key, fresh=fresh, purpose=purpose)
+        release = planned.run(
+            data, accountant, key, fresh=fresh, purpose=purpose, progress=progress
+        )
         written = write_release(release, out)
         for warning in release.warnings:
             typer.echo(f"note: {warning}", err=True)

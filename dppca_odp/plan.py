@@ -42,6 +42,7 @@ from dppca_odp.factors import LEAST, largest_factor
 from dppca_odp.planned import PlannedStage, Setting
 from dppca_odp.preview import Costs, NoiseScales, Preview
 from dppca_odp.primitives.stages import Ask, Program, make_committed_stages, make_in_stages
+from dppca_odp.progress import passes_of, progress_shown
 from dppca_odp.releases import Release
 from dppca_odp.scores.scores import Scores
 from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
@@ -266,13 +267,15 @@ class Plan(Fact):
         fresh: bool = False,
         actor: str = "",
         purpose: str = "",
+        progress: bool | None = None,
     ) -> Release:
         """Charge the plan's budget, then release.
 
         ``table`` is a matrix with the plan's columns in order, a data frame that holds them, or
         the path of a CSV or Parquet file. The key defaults to the plan's hash: running the same
         plan again returns the stored release, at no cost (``release.from_ledger`` is true).
-        ``fresh`` pays for new noise.
+        ``fresh`` pays for new noise. ``progress`` shows how far a run over a second is; left out,
+        on a terminal and in a notebook.
 
         Raises:
             UnitMismatch, UnusableTable, TableMismatch, InvalidPlan, KeyConflict, BudgetExceeded:
@@ -323,15 +326,16 @@ class Plan(Fact):
                 versions={name: version(name) for name in ("dppca-odp", "opendp", "numpy")},
             )
 
-        return charge_and_release(
-            accountant,
-            charge,
-            measurement=measurement,
-            table=rows,
-            columns=self.table_names,
-            fresh=fresh,
-            record=record,
-        )
+        with progress_shown(self.release_names, progress):
+            return charge_and_release(
+                accountant,
+                charge,
+                measurement=measurement,
+                table=rows,
+                columns=self.table_names,
+                fresh=fresh,
+                record=record,
+            )
 
     def stages(self, rows: int) -> tuple[PlannedStage, ...]:
         """The stages of all releases, each named after its release.
@@ -401,7 +405,8 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
             if not isinstance(release, Directions):
                 given = release.directions
                 directions = answers[given].vectors if isinstance(given, str) else np.array(given)
-            answers[release.name] = program(release, directions)(ask)
+            with passes_of(release.name):
+                answers[release.name] = program(release, directions)(ask)
         return answers
 
     compose = (

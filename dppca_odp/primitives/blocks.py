@@ -1,12 +1,15 @@
 """Values a block at a time: a pass holds one block, however many values there are.
 
 A pass is a function of a block and an associative sum. Blocks are stored column by column, since
-what a pass compares them with is one number for each of a few columns.
+what a pass compares them with is one number for each of a few columns. Every pass counts its blocks
+here, so that a listener can follow it: how many there are depends on the number of rows alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +19,34 @@ from dppca_odp.values import Floats, as_matrix, check_shape
 
 #: Rows looked at together: enough to amortise a pass, few enough to stay in the cache.
 BLOCK_ROWS = 4096
+
+#: Hears how many blocks of a pass are done, of how many: 0 when it begins.
+Listener = Callable[[int, int], None]
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Let a listener follow the passes of this block of code, in this thread."""
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
+def block_starts(rows: int) -> Iterable[int]:
+    """Where each block of a pass begins; the one before is done when the next is asked for."""
+    starts = range(0, rows, BLOCK_ROWS)
+    listener = _listener.get()
+    return starts if listener is None else _told(starts, listener)
+
+
+def _told(starts: range, listener: Listener) -> Iterator[int]:
+    for done, start in enumerate(starts):
+        listener(done, len(starts))
+        yield start
+    listener(len(starts), len(starts))
 
 
 @runtime_checkable
@@ -46,5 +77,5 @@ def blocks_of(values: npt.ArrayLike | InBlocks, rows: int, columns: int) -> Iter
 
 
 def _slices(matrix: Floats) -> Iterator[Floats]:
-    for start in range(0, len(matrix), BLOCK_ROWS):
+    for start in block_starts(len(matrix)):
         yield np.array(matrix[start : start + BLOCK_ROWS], order="F")

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Metric, Transformation
 
-from dppca_odp.primitives.blocks import BLOCK_ROWS
+from dppca_odp.primitives.blocks import BLOCK_ROWS, block_starts
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
 from dppca_odp.values import Floats, as_matrix, check_shape, clamp
 
@@ -65,7 +65,7 @@ class Pairing:
         """Half their squares, of rows that are brought into order once."""
         end = _used(self.rows, self.degree) + self.degree // 2
         ordered = np.empty((end, values.shape[1]), order="F")
-        for start in range(0, end, BLOCK_ROWS):
+        for start in block_starts(end):
             stop = min(start + BLOCK_ROWS, end)
             ordered[start:stop] = self._rows_at(values, start, stop)
         return HalfSquaredDifferences(self.rows, self.degree, ordered)
@@ -122,7 +122,7 @@ def _used(rows: int, degree: int) -> int:
 def _windows(rows: int, degree: int) -> Iterator[tuple[int, int]]:
     """Where the rows of each block of pairs begin and end in the order."""
     used = _used(rows, degree)
-    for start in range(0, used, BLOCK_ROWS):
+    for start in block_starts(used):
         yield start, min(start + BLOCK_ROWS, used) + degree // 2
 
 
