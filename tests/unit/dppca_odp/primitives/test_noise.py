@@ -57,18 +57,12 @@ def price(measurement, distance, *, delta=1e-6):
     return gaussian_to_approximate(measurement, delta=delta).map(distance)
 
 
-def chain_of_sums(
-    *,
-    rows=50,
-    d_in=2,
-    shares=("1/2", "1/3", "1/6"),
-    mu="1/2",
-    leak="1e-12",
-    run=None,
-    least=2.0**32,
-):
+PARTS = ("1/2", "1/3", "1/6")
+
+
+def chain_of_sums(*, d_in=2, shares=PARTS, mu="1/2", leak="1e-12", run=None, least=2.0**32):
     """A chain that asks for the same sum of one column in [0, 1], unless told otherwise."""
-    space = matrix_domain(rows, 1), rows_metric()
+    space = matrix_domain(50, 1), rows_metric()
     total = make_clamped_sum(*space, lower=0.0, upper=1.0)
     return make_gaussian_chain(
         *space,
