@@ -259,7 +259,8 @@ def test_the_price_at_the_unit_is_just_below_the_share(d_in):
 
 
 def setting(rows, columns, rows_per_person, labels=()):
-    return Setting(rows, columns, 2, PrivacyUnit(rows_per_person=rows_per_person), labels)
+    names = tuple(f"column {number}" for number in range(1, columns + 1))
+    return Setting(rows, names, 2, PrivacyUnit(rows_per_person=rows_per_person), labels)
 
 
 @pytest.mark.parametrize("rows_per_person", [1, 4])
@@ -337,7 +338,7 @@ def test_a_small_table_gets_a_smaller_ring():
         rows_metric(),
         share=SHARE,
         setting=setting(9, 3, 1),
-        directions=np.eye(3),
+        earlier={},
     )
     assert measurement.map(1) == directions(9, 3, 2, degree=8).map(1)
 
@@ -351,7 +352,7 @@ def test_codes_of_labels_are_not_measured():
         rows_metric(),
         share=PLENTY,
         setting=setting(rows, 2, 1, labels),
-        directions=np.eye(2),
+        earlier={},
     )
     measured = np.random.default_rng(29).normal(size=(rows, 2)) * [1.0, 5.0]
     codes = np.random.default_rng(30).integers(0, 3, size=rows) * 1e9
