@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -69,6 +70,12 @@ class TestDocument:
         ][:4]
         assert 8 == sum(line.stage.budget.epsilon for line in shown.stages)
 
+    def test_the_releases_in_the_page_of_plans_make_a_plan(self):
+        page = (Path(__file__).resolve().parents[3] / "docs" / "plans.md").read_text()
+        releases = json.loads(re.search(r"```json\n(.*?)```", page, re.DOTALL).group(1))
+        assert [VARIANCES, MAIN, SCREE] == releases
+        assert 3 == len(plan(*releases).preview(ROWS).stages)
+
     @pytest.mark.parametrize(
         "releases",
         [
@@ -111,7 +118,7 @@ class TestDocument:
 
     def test_what_cannot_run_whatever_is_answered_before_is_refused_now(self):
         huber = {"kind": "huber", "lowest_scale": -5, "highest_scale": 5, "scale_fraction": "1/4"}
-        with pytest.raises(InvalidPlan, match="^pairs must be at least 4 .* for Huber; got 3"):
+        with pytest.raises(InvalidPlan, match=r"^pairs must be at least 4 .* for Huber; got 3"):
             plan(VARIANCES, MAIN, SCREE | {"method": huber}).make(6)
 
 
