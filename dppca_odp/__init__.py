@@ -45,8 +45,10 @@ from dppca_odp.plots.scree import plot_scree
 from dppca_odp.primitives.columns import (
     make_leading_columns,
     make_projection,
+    make_scaled_columns,
     then_leading_columns,
     then_projection,
+    then_scaled_columns,
 )
 from dppca_odp.primitives.means import GaussianMean, make_gaussian_mean, then_gaussian_mean
 from dppca_odp.primitives.noise import (
@@ -203,6 +205,7 @@ __all__ = [
     "make_plan",
     "make_pmwm",
     "make_projection",
+    "make_scaled_columns",
     "make_score_frame",
     "make_score_picture",
     "make_scores",
@@ -253,6 +256,7 @@ __all__ = [
     "then_plan",
     "then_pmwm",
     "then_projection",
+    "then_scaled_columns",
     "then_score_frame",
     "then_score_picture",
     "then_scores",

@@ -3,7 +3,9 @@
 For pairs of rows, u = (x_a - x_b) / |x_a - x_b| (0 for equal rows); the mean of u u' has the
 eigenvectors of the covariance of an elliptical table, in the same order. Differences cancel the
 mean and the norm cancels the scale: no bound on the rows is needed, no centring, no outlier
-counts more than another.
+counts more than another. Columns on very different scales are another matter: the largest one has
+every u. Each column may be divided by its standard deviation first, if an earlier scree along the
+axes released one.
 
 Source: the ``dppca`` package, dp_pc_dir. Differences: pairs on a ring instead of all pairs
 (O(n d p^2) instead of O(n^2 p^2)); the sensitivity 2 sqrt(2)/n instead of 4/n.
@@ -11,6 +13,7 @@ Source: the ``dppca`` package, dp_pc_dir. Differences: pairs on a ring instead o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -22,11 +25,12 @@ from pydantic import Field
 from accountant.amounts import float_above, root_above
 from accountant.specs import Budget, Stage
 from dppca_odp.columns import Label
+from dppca_odp.earlier import AXES, ColumnScales, find_scales
 from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
-from dppca_odp.primitives.columns import make_leading_columns
+from dppca_odp.primitives.columns import make_leading_columns, then_scaled_columns
 from dppca_odp.primitives.noise import GaussianStage, gaussian_stage, then_gaussian
 from dppca_odp.primitives.pairs import Pairing, draw_pairing, number_of_pairs, ring_degree
-from dppca_odp.primitives.stages import Program, make_in_stages
+from dppca_odp.primitives.stages import Ask, Program, make_in_stages
 from dppca_odp.releases import ReleasedDirections
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
 from dppca_odp.values import Floats, Integers, as_matrix
@@ -39,6 +43,10 @@ EXACT_PAIRS = 2**13
 SMALL_PRODUCT = 2**18
 #: Bits left for the sums; the noise needs the rest of 63.
 SUM_BITS = 56
+UNSCALED = (
+    "left unscaled: a variance could not be told from 0 at its noise. Where a column hardly varies "
+    "that is right; one in large units may now outweigh the others."
+)
 
 
 class Directions(PlannedRelease):
@@ -49,9 +57,17 @@ class Directions(PlannedRelease):
     """k, the number of directions."""
     degree: Annotated[int, Field(ge=2, multiple_of=2)] = 16
     """Each row is in this many pairs (fewer when the table is small); no privacy cost."""
+    scales: Annotated[str | None, Field(exclude_if=lambda given: given is None)] = None
+    """An earlier scree along the axes: each column is divided by its released standard deviation,
+    and the directions are those of the scaled table."""
 
     def check(self, *, columns: int, components: int, labels: tuple[Label, ...]) -> None:
-        """Refuse more directions than columns."""
+        """Refuse more directions than columns, and a name that means others."""
+        if self.name == AXES:
+            raise ValueError(
+                f"name must not be {AXES}, which stands for the columns as they are; got "
+                f"{self.name}. Choose another."
+            )
         if components > columns:
             raise ValueError(
                 f"components must be at most the number of columns, {columns}; got {components}. "
@@ -77,10 +93,13 @@ class Directions(PlannedRelease):
         *,
         share: Budget,
         setting: Setting,
-        directions: Floats,
+        earlier: Mapping[str, Any],
     ) -> Program[NoisyDirections]:
-        """One question about the measured columns; it stands on no other directions."""
+        """One question about the measured columns, scaled if earlier variances are named."""
         measured = make_leading_columns(input_domain, input_metric, columns=setting.columns)
+        scales = None if self.scales is None else find_scales(self.scales, earlier)
+        if scales is not None:
+            measured = measured >> then_scaled_columns(scales=scales.values)
         question = make_noisy_eigenvectors(
             measured.output_domain,
             measured.output_metric,
@@ -89,20 +108,48 @@ class Directions(PlannedRelease):
             share=share,
             d_in=setting.unit.rows_per_person,
         )
-        return lambda ask: ask(measured >> question)
+
+        def find(ask: Ask) -> NoisyDirections:
+            found: NoisyDirections = ask(measured >> question)
+            return found._replace(scales=scales)
+
+        return find
+
+    def stand_in(self, setting: Setting) -> NoisyDirections:
+        """The first axes."""
+        return NoisyDirections(np.eye(setting.columns, setting.components), noise_scale=0.0)
 
     def released(self, answer: NoisyDirections, setting: Setting) -> ReleasedDirections:
-        """The directions, and how noisy their matrix was."""
+        """The directions, how noisy their matrix was, and the scales with those not found."""
+        scales: tuple[float, ...] = ()
+        unscaled = ""
+        if answer.scales:
+            scales = tuple(answer.scales.values.tolist())
+            columns = zip(setting.names, answer.scales.found, strict=True)
+            unscaled = ", ".join(name for name, found in columns if not found)
         return ReleasedDirections(
-            name=self.name, vectors=answer.vectors.tolist(), noise_scale=answer.noise_scale
+            name=self.name,
+            vectors=answer.vectors.tolist(),
+            noise_scale=answer.noise_scale,
+            scales=scales,
+            warnings=(f"{unscaled}: {UNSCALED}",) if unscaled else (),
         )
 
 
 class NoisyDirections(NamedTuple):
-    """Orthonormal columns, p by k, and the standard deviation on the diagonal of their matrix."""
+    """What the measurement answers: released numbers only."""
 
     vectors: Floats
+    """Orthonormal columns, p by k."""
     noise_scale: float
+    """The standard deviation on the diagonal of their matrix."""
+    scales: ColumnScales | None = None
+    """What the columns were divided by."""
+
+    @property
+    def loadings(self) -> Floats:
+        """What multiplies a row of the table as it was: finite, as no scale is below 1e-170."""
+        return self.vectors if self.scales is None else self.vectors / self.scales.values[:, None]
 
 
 class MatrixUnits(NamedTuple):

@@ -36,6 +36,7 @@ from accountant.specs import AnyBudget, Budget, PrivacyUnit, Split, Stage, Stage
 from dppca_odp.budgets import MuBudget, PlanBudget, ShareBudget
 from dppca_odp.columns import Column, Label
 from dppca_odp.directions import Directions
+from dppca_odp.earlier import AXES
 from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan, UnusableTable
 from dppca_odp.factors import LEAST, largest_factor
@@ -48,7 +49,6 @@ from dppca_odp.scores.scores import Scores
 from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
 from dppca_odp.tables import load_table
-from dppca_odp.values import Floats
 
 Planned = Annotated[Directions | Scree | Scores, Field(discriminator="kind")]
 NamedColumn = Annotated[
@@ -83,17 +83,10 @@ class Plan(Fact):
                 raise ValueError(
                     f"{kind} must have different names; got {', '.join(names)}. Rename one."
                 )
-        found: set[str] = set()
+        earlier: dict[str, Planned] = {}
         for release in self.releases:
-            if isinstance(release, Directions):
-                found.add(release.name)
-            elif not isinstance(release.directions, str):
-                _check_orthonormal(release.directions, len(self.columns))
-            elif release.directions not in found:
-                raise ValueError(
-                    f"directions of {release.name} must name an earlier release of directions; "
-                    f"got {release.directions}. Plan it before."
-                )
+            _check_stands(release, earlier, len(self.columns))
+            earlier[release.name] = release
             release.check(
                 columns=len(self.columns),
                 components=self.components(release),
@@ -135,6 +128,8 @@ class Plan(Fact):
         """How many directions a release has, or uses."""
         if isinstance(release, Directions):
             return release.components
+        if release.directions == AXES:
+            return len(self.columns)
         if isinstance(release.directions, str):
             named = {r.name: r for r in self.releases}[release.directions]
             assert isinstance(named, Directions)
@@ -143,7 +138,7 @@ class Plan(Fact):
 
     def setting(self, release: Planned, rows: int) -> Setting:
         """What is public when a release meets a table of so many rows."""
-        return Setting(rows, len(self.columns), self.components(release), self.unit, self.labels)
+        return Setting(rows, self.column_names, self.components(release), self.unit, self.labels)
 
     def shares(self, factor: Fraction = Fraction(1)) -> dict[str, Budget]:
         """The exact budget of each release, its epsilon multiplied by a factor."""
@@ -374,8 +369,8 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
     ==================  ==================================================
 
     Proof: ``make_in_stages``, or ``make_committed_stages``, over the stages of all releases.
-    Which directions a release stands on, and where its cutoffs lie, may be known only from an
-    answer before; the losses of its stages, types and amounts, do not depend on them.
+    Which directions and scales a release stands on, and where its cutoffs lie, may be known only
+    from an answer before; the losses of its stages, types and amounts, do not depend on them.
     Source: sequential composition, Dwork and Roth (2014), Theorem 3.16; for a committed plan Zhu,
     Dong and Wang (2022), theorem 10.
 
@@ -386,27 +381,28 @@ def make_plan(input_domain: Domain, input_metric: Metric, *, plan: Plan) -> Meas
     factor = plan.factor(rows)
     shares = plan.shares(factor)
 
-    def program(release: Planned, directions: Floats) -> Program[Any]:
+    def program(release: Planned, earlier: Mapping[str, Any]) -> Program[Any]:
         return release.program(
             input_domain,
             input_metric,
             share=shares[release.name],
             setting=plan.setting(release, rows),
-            directions=directions,
+            earlier=earlier,
         )
 
-    for release in plan.releases:  # what cannot run along any directions is refused now
-        program(release, np.eye(len(plan.columns), plan.components(release)))
+    stand_ins = {
+        release.name: release.stand_in(plan.setting(release, rows))
+        for release in plan.releases
+        if not isinstance(release, Scores)  # nothing stands on a picture
+    }
+    for release in plan.releases:  # what cannot run whatever is answered before is refused now
+        program(release, stand_ins)
 
     def run(ask: Ask) -> dict[str, Any]:
         answers: dict[str, Any] = {}
         for release in plan.releases:
-            directions = np.eye(len(plan.columns), plan.components(release))
-            if not isinstance(release, Directions):
-                given = release.directions
-                directions = answers[given].vectors if isinstance(given, str) else np.array(given)
             with passes_of(release.name):
-                answers[release.name] = program(release, directions)(ask)
+                answers[release.name] = program(release, answers)(ask)
         return answers
 
     compose = (
@@ -449,6 +445,26 @@ def _solved_factor(plan: Plan, rows: int) -> Fraction:
 def _check_rows(rows: int) -> None:
     if rows < 2:
         raise InvalidPlan(f"rows must be at least 2; got {rows}. A pair needs two rows.")
+
+
+def _check_stands(release: Planned, earlier: Mapping[str, Planned], columns: int) -> None:
+    if isinstance(release, Directions):
+        found = None if release.scales is None else earlier.get(release.scales)
+        along_axes = isinstance(found, Scree) and found.directions == AXES
+        if release.scales is not None and not along_axes:
+            raise ValueError(
+                f"scales of {release.name} must name an earlier scree along the axes; got "
+                f'{release.scales}. Plan it before, with the directions "{AXES}".'
+            )
+    elif not isinstance(release.directions, str):
+        _check_orthonormal(release.directions, columns)
+    elif not (
+        release.directions == AXES or isinstance(earlier.get(release.directions), Directions)
+    ):
+        raise ValueError(
+            f"directions of {release.name} must name an earlier release of directions; "
+            f"got {release.directions}. Plan it before."
+        )
 
 
 def _check_orthonormal(directions: tuple[tuple[float, ...], ...], columns: int) -> None:

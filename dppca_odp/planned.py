@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any, NamedTuple, Self
 
 from opendp.mod import Domain, Measurement, Metric
-from pydantic import BeforeValidator, Discriminator, Field, PlainSerializer, Tag, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from accountant.amounts import Amount, to_text
 from accountant.facts import Fact, Name
 from accountant.specs import Budget, PrivacyUnit, Split, Stage
 from dppca_odp.columns import Label
 from dppca_odp.primitives.stages import Program, make_in_stages
-from dppca_odp.values import Finite, Floats
-
-#: Directions that a release stands on: the name of an earlier release of directions, or public
-#: ones, a row for each column.
-StandsOn = Annotated[
-    Annotated[str, Tag("name")] | Annotated[tuple[tuple[Finite, ...], ...], Tag("matrix")],
-    Discriminator(lambda given: "name" if isinstance(given, str) else "matrix"),
-]
-
-
-def named(directions: StandsOn) -> str:
-    """The release of directions, or "given"."""
-    return directions if isinstance(directions, str) else "given"
 
 
 def _sorted_by_name(given: Any) -> Any:
@@ -107,12 +95,17 @@ class Setting(NamedTuple):
     """What is public when a release of a plan meets a table."""
 
     rows: int
-    columns: int
-    """Measured columns; the codes of labels stand behind them."""
+    names: tuple[str, ...]
+    """Of the measured columns; the codes of labels stand behind them."""
     components: int
     """Directions that the release finds or stands on."""
     unit: PrivacyUnit
     labels: tuple[Label, ...] = ()
+
+    @property
+    def columns(self) -> int:
+        """How many are measured."""
+        return len(self.names)
 
 
 class PlannedRelease(Fact, ABC):
@@ -141,11 +134,11 @@ class PlannedRelease(Fact, ABC):
         *,
         share: Budget,
         setting: Setting,
-        directions: Floats,
+        earlier: Mapping[str, Any],
     ) -> Program[Any]:
         """What it asks of prepared rows, stage by stage, and makes of the answers.
 
-        ``directions`` are those it stands on, p by k, for a release that stands on some.
+        ``earlier`` holds the answers of earlier releases by name: of those it stands on, at least.
         """
 
     def make(
@@ -155,7 +148,7 @@ class PlannedRelease(Fact, ABC):
         *,
         share: Budget,
         setting: Setting,
-        directions: Floats,
+        earlier: Mapping[str, Any],
     ) -> Measurement:
         """The release alone as an OpenDP measurement, from prepared rows to an answer."""
         return make_in_stages(
@@ -164,7 +157,7 @@ class PlannedRelease(Fact, ABC):
             d_in=setting.unit.rows_per_person,
             stages=[line.stage for line in self.stages(share, setting)],
             run=self.program(
-                input_domain, input_metric, share=share, setting=setting, directions=directions
+                input_domain, input_metric, share=share, setting=setting, earlier=earlier
             ),
         )
 

@@ -16,9 +16,11 @@ from rich.text import Text
 from accountant.facts import Fact, read_file
 from accountant.rules import Composition
 from accountant.specs import Budget, PrivacyUnit, Stage
+from dppca_odp.earlier import AXES
 from dppca_odp.errors import InvalidRelease
 from dppca_odp.frame import Frame
 from dppca_odp.paper import on_paper
+from dppca_odp.values import Positive
 
 if TYPE_CHECKING:
     from dppca_odp.plots.display import Gallery
@@ -36,9 +38,32 @@ class ReleasedDirections(Fact):
     kind: Literal["directions"] = "directions"
     name: str
     vectors: tuple[tuple[float, ...], ...]
-    """p rows, one for each column of the table, of k numbers; columns are orthonormal."""
+    """p rows, one for each column of the table, of k numbers; columns are orthonormal. They are
+    directions of the scaled table, if there are scales."""
     noise_scale: float
     """Standard deviation on the diagonal of the mean matrix."""
+    scales: Annotated[tuple[Positive, ...], Field(exclude_if=lambda given: not given)] = ()
+    """What each column was divided by before, 1 where no scale was found; none if none were asked
+    for."""
+    warnings: Annotated[tuple[str, ...], Field(exclude_if=lambda given: not given)] = ()
+
+    @model_validator(mode="after")
+    def _scales_fit(self) -> Self:
+        if self.scales and len(self.scales) != len(self.vectors):
+            raise ValueError(
+                f"scales must be one for each of {len(self.vectors)} columns; got "
+                f"{len(self.scales)}. Use a release as it was written."
+            )
+        return self
+
+    @property
+    def loadings(self) -> tuple[tuple[float, ...], ...]:
+        """What multiplies a row in data units: vectors, divided by the scales if there are some."""
+        scales = self.scales or (1.0,) * len(self.vectors)
+        return tuple(
+            tuple(number / scale for number in row)
+            for row, scale in zip(self.vectors, scales, strict=True)
+        )
 
 
 class ReleasedScree(Fact):
@@ -48,7 +73,7 @@ class ReleasedScree(Fact):
     name: str
     method: str
     directions: str
-    """The release of directions they belong to, or "given"."""
+    """The release of directions they belong to, "axes", or "given"."""
     values: tuple[float, ...]
     """Nonnegative (and nonincreasing, if asked): what to report."""
     proportions: tuple[float, ...]
@@ -69,7 +94,7 @@ class ReleasedScores(Fact):
     kind: Literal["scores"] = "scores"
     name: str
     directions: str
-    """The release of directions they belong to, or "given"."""
+    """The release of directions they belong to, "axes", or "given"."""
     axes: tuple[int, int]
     """The components along x and y, counted from 1."""
     frame: Frame
@@ -134,13 +159,26 @@ class Release(Fact):
     @property
     def screes(self) -> tuple[ReleasedScree, ...]:
         """The eigenvalue releases, in the plan's order."""
+        return tuple(r for r in self._variances if r not in self.column_variances)
+
+    @property
+    def column_variances(self) -> tuple[ReleasedScree, ...]:
+        """The releases along the axes: a component is a column, with a unit of its own."""
+        directions = {r.name for r in self.results if isinstance(r, ReleasedDirections)}
+        if AXES in directions:  # in old releases that was a name like any other
+            return ()
+        return tuple(r for r in self._variances if r.directions == AXES)
+
+    @property
+    def _variances(self) -> tuple[ReleasedScree, ...]:
         return tuple(r for r in self.results if isinstance(r, ReleasedScree))
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the analyst should know, release by release."""
-        warned = (r for r in self.results if not isinstance(r, ReleasedDirections))
-        return tuple(f"{result.name}: {text}" for result in warned for text in result.warnings)
+        return tuple(
+            f"{result.name}: {text}" for result in self.results for text in result.warnings
+        )
 
     @property
     def scores(self) -> tuple[ReleasedScores, ...]:
@@ -162,13 +200,14 @@ class Release(Fact):
             table.add_section()
         directions = [r for r in self.results if isinstance(r, ReleasedDirections)]
         loadings = [table for result in directions for table in _loadings(result, self.columns)]
+        variances = [_of_columns(scree, self.columns) for scree in self.column_variances]
         notes = [Text(f"note: {warning}", style="dim") for warning in self.warnings]
-        if self.screes:
+        if self._variances:
             notes.insert(0, Text(NOISE_ONLY, style="dim"))
         if self.from_ledger:
             paid = f"From the ledger, measured {self.time:%Y-%m-%d %H:%M} UTC; nothing was charged."
             notes.append(Text(paid))
-        return Group(*([table] if self.screes else []), *loadings, *notes)
+        return Group(*variances, *([table] if self.screes else []), *loadings, *notes)
 
     def __str__(self) -> str:
         return on_paper(self)
@@ -193,15 +232,46 @@ class Release(Fact):
         return read_file(cls, path, "the release must be a readable file", InvalidRelease)
 
 
+def _of_columns(scree: ReleasedScree, columns: tuple[str, ...]) -> Table:
+    """One line a column, in squared units of its own: shares would mean nothing."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(scree.name)
+    table.add_column("variance", justify="right")
+    table.add_column("noise (sd)", justify="right")
+    for column, value, noise in zip(columns, scree.values, scree.noise_scales, strict=True):
+        table.add_row(column, f"{value:.4g}", f"{noise:.2g}")
+    return table
+
+
 def _loadings(result: ReleasedDirections, columns: tuple[str, ...]) -> Iterator[Table]:
-    """Tables of a few components each, so that no number is cut at a hundred columns."""
-    components = len(result.vectors[0])
-    for start in range(0, components, LOADINGS_ACROSS):
+    """The vectors; of scaled columns also what they were divided by, and loadings in data units."""
+    vectors = _by_component(result.vectors, "+.2f")
+    if not result.scales:
+        yield from _by_column(result.name, columns, vectors)
+        return
+    yield from _by_column(f"{result.name}, of scaled columns", columns, vectors)
+    divided = {"divided by": [f"{scale:.4g}" for scale in result.scales]}
+    loadings = divided | _by_component(result.loadings, "+.3g")
+    yield from _by_column(f"{result.name}, in data units", columns, loadings)
+
+
+def _by_component(numbers: tuple[tuple[float, ...], ...], form: str) -> dict[str, list[str]]:
+    """The numbers of each component, as text."""
+    return {
+        f"component {number}": [f"{value:{form}}" for value in values]
+        for number, values in enumerate(zip(*numbers, strict=True), start=1)
+    }
+
+
+def _by_column(name: str, columns: tuple[str, ...], texts: dict[str, list[str]]) -> Iterator[Table]:
+    """Tables of a few texts across, so that no number is cut at a hundred columns."""
+    headings = list(texts)
+    for start in range(0, len(headings), LOADINGS_ACROSS):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column(result.name)
-        shown = range(start, min(start + LOADINGS_ACROSS, components))
-        for number in shown:
-            table.add_column(f"component {number + 1}", justify="right")
-        for column, row in zip(columns, result.vectors, strict=True):
-            table.add_row(column, *(f"{row[number]:+.2f}" for number in shown))
+        table.add_column(name)
+        shown = headings[start : start + LOADINGS_ACROSS]
+        for heading in shown:
+            table.add_column(heading, justify="right")
+        for column, *row in zip(columns, *(texts[heading] for heading in shown), strict=True):
+            table.add_row(column, *row)
         yield table

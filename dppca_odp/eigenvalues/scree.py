@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
 
 from accountant.specs import Budget
 from dppca_odp.columns import Label
+from dppca_odp.earlier import StandsOn, find_loadings, named
 from dppca_odp.eigenvalues.adaptive import Adaptive
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.pmwm import PMWM
-from dppca_odp.planned import PlannedRelease, PlannedStage, Setting, StandsOn, named
+from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
 from dppca_odp.primitives.columns import (
     make_leading_columns,
     make_projection,
@@ -29,7 +32,6 @@ from dppca_odp.primitives.postprocess import (
 from dppca_odp.primitives.stages import Program, program_after
 from dppca_odp.releases import ReleasedScree
 from dppca_odp.spaces import to_then
-from dppca_odp.values import Floats
 
 Method = Annotated[Adaptive | Clipped | PMWM | Huber, Field(discriminator="kind")]
 
@@ -63,11 +65,12 @@ class Scree(PlannedRelease):
         *,
         share: Budget,
         setting: Setting,
-        directions: Floats,
+        earlier: Mapping[str, Any],
     ) -> Program[Estimate]:
         """The method's, asked about coordinates of the measured columns along the directions."""
         measured = make_leading_columns(input_domain, input_metric, columns=setting.columns)
-        coordinates = measured >> then_projection(directions=directions)
+        loadings = find_loadings(self.directions, earlier, columns=setting.columns)
+        coordinates = measured >> then_projection(directions=loadings)
         method = self.method.program(
             coordinates.output_domain,
             coordinates.output_metric,
@@ -75,6 +78,11 @@ class Scree(PlannedRelease):
             rows_per_person=setting.unit.rows_per_person,
         )
         return program_after(coordinates, method)
+
+    def stand_in(self, setting: Setting) -> Estimate:
+        """Variances of 1, without noise."""
+        one, zero = np.ones(setting.components), np.zeros(setting.components)
+        return Estimate(values=one, noise_scales=zero, lower=zero, upper=one, warnings=())
 
     def released(self, answer: Estimate, setting: Setting) -> ReleasedScree:
         """The eigenvalues after post-processing, and what the raw values were."""

@@ -1,4 +1,4 @@
-"""Which numbers of a row are looked at: leading columns, or coordinates along directions."""
+"""Which numbers of a row are looked at: leading columns, scaled ones, coordinates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opendp.mod import Domain, Metric, Transformation
 
 from dppca_odp.primitives.blocks import BLOCK_ROWS
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
-from dppca_odp.values import Floats, as_matrix, clamp
+from dppca_odp.values import LARGEST_VALUE, Floats, as_matrix, clamp
 
 
 def make_leading_columns(
@@ -46,6 +46,65 @@ def make_leading_columns(
         matrix_domain(rows, columns),
         rows_metric(),
         lambda table: as_matrix(table, rows, present)[:, :columns],
+        lambda d_in: d_in,
+    )
+
+
+def make_scaled_columns(
+    input_domain: Domain, input_metric: Metric, *, scales: npt.ArrayLike
+) -> Transformation:
+    """Every column divided by a public or released number.
+
+    ==================  ==================================================
+    input domain        matrices, n rows by p columns
+    input metric        Hamming distance over rows
+    output domain       matrices, n by p, within +-1e100
+    output metric       Hamming distance over rows
+    stability map       d -> d
+    units               each column in units of its scale
+    cost                n p
+    ==================  ==================================================
+
+    Proof: row i of the output is a function of row i of the input, and of nothing else.
+    NaN counts as 0 and values are clamped to +-1e100 before they are divided, and again after: a
+    finite number over a positive one is no NaN, and where it overflows it is clamped.
+
+    Source: ours.
+
+    Raises:
+        ValueError: scales are not p positive finite numbers.
+
+    >>> make_scaled_columns(matrix_domain(4, 2), rows_metric(), scales=[1000, 1]).map(3)
+    3
+    """
+    rows, columns = matrix_shape(input_domain, input_metric)
+    divisors = np.asarray(scales, dtype=np.float64)
+    if divisors.shape != (columns,):
+        raise ValueError(
+            f"scales must be {columns} numbers, one for each column; got shape {divisors.shape}. "
+            "Use 1 for a column that stays as it is."
+        )
+    if not (np.isfinite(divisors) & (divisors > 0)).all():
+        raise ValueError(
+            f"scales must be positive and finite; got {float(divisors.min())} to "
+            f"{float(divisors.max())}. Use 1 for a column that stays as it is."
+        )
+
+    def divide(table: Floats) -> Floats:
+        matrix = as_matrix(table, rows, columns)
+        scaled = np.empty((rows, columns))
+        for start in range(0, rows, BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            with np.errstate(over="ignore"):
+                np.divide(clamp(matrix[block]), divisors, out=scaled[block])
+        return np.clip(scaled, -LARGEST_VALUE, LARGEST_VALUE, out=scaled)
+
+    return dp.t.make_user_transformation(
+        input_domain,
+        input_metric,
+        matrix_domain(rows, columns),
+        rows_metric(),
+        divide,
         lambda d_in: d_in,
     )
 
@@ -106,3 +165,4 @@ def make_projection(
 
 then_leading_columns: Any = to_then(make_leading_columns)
 then_projection: Any = to_then(make_projection)
+then_scaled_columns: Any = to_then(make_scaled_columns)

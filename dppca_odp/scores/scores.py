@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -15,15 +16,9 @@ from accountant.amounts import Amount
 from accountant.losses import ApproximateLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.columns import Label
+from dppca_odp.earlier import StandsOn, find_loadings, named
 from dppca_odp.frame import Frame
-from dppca_odp.planned import (
-    PlannedRelease,
-    PlannedStage,
-    Setting,
-    StandsOn,
-    Weighted,
-    named,
-)
+from dppca_odp.planned import PlannedRelease, PlannedStage, Setting, Weighted
 from dppca_odp.primitives.columns import make_projection
 from dppca_odp.primitives.stages import Ask, Program, make_in_stages, program_after
 from dppca_odp.releases import ReleasedScores
@@ -168,14 +163,15 @@ class Scores(Weighted, PlannedRelease):
         *,
         share: Budget,
         setting: Setting,
-        directions: Floats,
+        earlier: Mapping[str, Any],
     ) -> Program[ScorePicture]:
         """The picture's, asked about the scores of the rows."""
+        loadings = find_loadings(self.directions, earlier, columns=setting.columns)
         names = [label.name for label in setting.labels]
         scores = make_scores(
             input_domain,
             input_metric,
-            directions=directions[:, [axis - 1 for axis in self.axes]],
+            directions=loadings[:, [axis - 1 for axis in self.axes]],
             label=None if self.groups is None else setting.columns + names.index(self.groups),
         )
         picture = self.picture(

@@ -30,14 +30,14 @@ HUBER = {
 
 
 def scree(method, name):
-    return {"kind": "scree", "name": name, "directions": "axes", "method": method}
+    return {"kind": "scree", "name": name, "directions": "main", "method": method}
 
 
 def scores(name, **changes):
-    return {"kind": "scores", "name": name, "directions": "axes", "groups": "g"} | changes
+    return {"kind": "scores", "name": name, "directions": "main", "groups": "g"} | changes
 
 
-AXES = {"kind": "directions", "name": "axes", "components": 2}
+AXES = {"kind": "directions", "name": "main", "components": 2}
 RELEASES = {
     "clipped": scree({"kind": "clipped", "clipping_bound": 5}, "clipped"),
     "pmwm": scree(PMWM, "pmwm"),
@@ -129,7 +129,7 @@ def less(loss, factor):
 #: Rows that keep the cutoffs of a mean apart; else it spends less than it declares.
 ENOUGH = 6000
 STAGES = {
-    "axes: matrix": "clipped",
+    "main: matrix": "clipped",
     "clipped: mean": "clipped",
     "pmwm: quantile": "pmwm",
     "pmwm: mean": "pmwm",

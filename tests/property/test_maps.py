@@ -16,7 +16,11 @@ from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean
 from dppca_odp.eigenvalues.huber import Huber, make_huber
 from dppca_odp.eigenvalues.pmwm import PMWM, make_pmwm
 from dppca_odp.eigenvalues.scree import make_scree
-from dppca_odp.primitives.columns import make_leading_columns, make_projection
+from dppca_odp.primitives.columns import (
+    make_leading_columns,
+    make_projection,
+    make_scaled_columns,
+)
 from dppca_odp.primitives.means import make_gaussian_mean, mean_stage
 from dppca_odp.primitives.noise import (
     Link,
@@ -120,6 +124,12 @@ def test_projection(number, width, at):
 def test_leading_columns(number, width, data, at):
     kept = data.draw(st.integers(1, width))
     check(make_leading_columns(*space(number, width), columns=kept), at)
+
+
+@few
+@given(rows, st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=6), distances())
+def test_scaled_columns(number, scales, at):
+    check(make_scaled_columns(*space(number, len(scales)), scales=scales), at)
 
 
 @few

@@ -20,8 +20,7 @@ from dppca_odp.spaces import matrix_domain, rows_metric
 
 ROWS = 10_000
 EIGENVALUES = np.array([10.0, 6.0, 3.0, 1.5, 1.0])
-AXES = np.eye(5)
-SETTING = Setting(ROWS, 5, 5, PrivacyUnit(rows_per_person=1))
+SETTING = Setting(ROWS, ("a", "b", "c", "d", "e"), 5, PrivacyUnit(rows_per_person=1))
 CLIPPED = Clipped(clipping_bound=50)
 SPLIT = PMWM(
     lower_bound=0, upper_bound=100, trim_constant=10, trim_fraction=0.01, pair_rows="split"
@@ -40,7 +39,7 @@ def total_error(method, epsilon, repetitions):
             rows_metric(),
             share=Budget.of(epsilon, "1e-5"),
             setting=SETTING,
-            directions=AXES,
+            earlier={},
         )
         table = rng.normal(size=(ROWS, 5)) * np.sqrt(EIGENVALUES)
         squares.append(((measurement(table).values - EIGENVALUES) ** 2).sum())

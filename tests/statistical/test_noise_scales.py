@@ -216,7 +216,7 @@ def kendall_noise():
     mean = draws / (rows * degree / 2 * 2**40)
     sigma = 2 * math.sqrt(2) * d_in / (rows * MU_1)
     (planned,) = Directions(name="d", components=2, degree=degree).stages(
-        share, Setting(rows, columns, 2, PrivacyUnit(rows_per_person=d_in))
+        share, Setting(rows, tuple(map(str, range(columns))), 2, PrivacyUnit(rows_per_person=d_in))
     )
     assert pytest.approx(sigma, rel=1e-9) == planned.noise_scale
     return (mean + mean.transpose(0, 2, 1)) / 2 / sigma

@@ -40,10 +40,8 @@ def with_pairs(pairing):
 
 def test_a_sorted_table_has_its_variances():
     scree = Scree(name="scree", method=METHOD, directions="axes")
-    setting = Setting(ROWS, 2, 2, PrivacyUnit(rows_per_person=1))
-    found = mean_estimate(
-        lambda: scree.make(*space(), share=SHARE, setting=setting, directions=np.eye(2))
-    )
+    setting = Setting(ROWS, ("a", "b"), 2, PrivacyUnit(rows_per_person=1))
+    found = mean_estimate(lambda: scree.make(*space(), share=SHARE, setting=setting, earlier={}))
     assert pytest.approx(VARIANCE, rel=NEAR) == found
 
 

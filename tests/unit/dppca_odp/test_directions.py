@@ -21,6 +21,8 @@ from dppca_odp.directions import (
     then_directions,
     then_kendall_matrix,
 )
+from dppca_odp.earlier import ColumnScales
+from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.planned import Setting
 from dppca_odp.primitives.noise import gaussian_stage, stage_loss, then_gaussian
 from dppca_odp.primitives.pairs import Pairing, draw_pairing
@@ -259,7 +261,8 @@ def test_the_price_at_the_unit_is_just_below_the_share(d_in):
 
 
 def setting(rows, columns, rows_per_person, labels=()):
-    return Setting(rows, columns, 2, PrivacyUnit(rows_per_person=rows_per_person), labels)
+    names = tuple(f"column {number}" for number in range(1, columns + 1))
+    return Setting(rows, names, 2, PrivacyUnit(rows_per_person=rows_per_person), labels)
 
 
 @pytest.mark.parametrize("rows_per_person", [1, 4])
@@ -337,7 +340,7 @@ def test_a_small_table_gets_a_smaller_ring():
         rows_metric(),
         share=SHARE,
         setting=setting(9, 3, 1),
-        directions=np.eye(3),
+        earlier={},
     )
     assert measurement.map(1) == directions(9, 3, 2, degree=8).map(1)
 
@@ -351,7 +354,7 @@ def test_codes_of_labels_are_not_measured():
         rows_metric(),
         share=PLENTY,
         setting=setting(rows, 2, 1, labels),
-        directions=np.eye(2),
+        earlier={},
     )
     measured = np.random.default_rng(29).normal(size=(rows, 2)) * [1.0, 5.0]
     codes = np.random.default_rng(30).integers(0, 3, size=rows) * 1e9
@@ -367,6 +370,46 @@ def test_the_record_holds_the_directions_and_how_noisy_their_matrix_was():
     assert "directions" == record.name
     assert ((1.0, 0.0), (0.0, 1.0), (0.0, 0.0)) == record.vectors
     assert 0.125 == record.noise_scale
+
+
+def test_the_record_holds_the_scales_and_names_columns_without_one():
+    plan = Directions(name="directions", components=1, scales="variances")
+    scales = ColumnScales(np.array([2e6, 1.0, 1.0]), np.array([True, False, False]))
+    record = plan.released(NoisyDirections(np.eye(3, 1), 0.125, scales), setting(1000, 3, 1))
+    assert (2e6, 1.0, 1.0) == record.scales
+    assert ((5e-7,), (0.0,), (0.0,)) == record.loadings
+    (warning,) = record.warnings
+    assert warning.startswith("column 2, column 3: left unscaled: ")
+
+
+def test_the_record_of_scales_that_were_all_found_warns_of_nothing():
+    plan = Directions(name="directions", components=1, scales="variances")
+    scales = ColumnScales(np.array([2.0, 3.0]), np.array([True, True]))
+    record = plan.released(NoisyDirections(np.eye(2, 1), 0.125, scales), setting(1000, 2, 1))
+    assert ((2.0, 3.0), ()) == (record.scales, record.warnings)
+
+
+def test_scaling_costs_the_matrix_nothing():
+    variances, zero = np.array([4.0, 9.0]), np.zeros(2)
+    earlier = {"variances": Estimate(variances, zero, zero, variances, ())}
+    made = [
+        Directions(name="directions", components=1, scales=scales).make(
+            matrix_domain(100, 2),
+            rows_metric(),
+            share=SHARE,
+            setting=setting(100, 2, 3),
+            earlier=earlier,
+        )
+        for scales in (None, "variances")
+    ]
+    assert made[0].map(3) == made[1].map(3)
+
+
+def test_directions_without_scales_are_written_as_before():
+    plan = Directions(name="directions", components=2)
+    assert "scales" not in plan.model_dump()
+    record = plan.released(NoisyDirections(np.eye(3, 2), 0.125), setting(1000, 3, 1))
+    assert {"kind", "name", "vectors", "noise_scale"} == record.model_dump().keys()
 
 
 def test_the_constructors_chain():

@@ -23,7 +23,7 @@ RELEASE = Release(
     rows=100,
     columns=("a",),
     stages=(),
-    results=(ReleasedDirections(name="axes", vectors=((1.0,),), noise_scale=0.1),),
+    results=(ReleasedDirections(name="main", vectors=((1.0,),), noise_scale=0.1),),
     versions={},
 )
 

@@ -36,11 +36,11 @@ PMWM = {"kind": "pmwm", "lower_bound": 0, "upper_bound": 100}
 HUBER = {"kind": "huber", "lowest_scale": -5, "highest_scale": 5, "scale_fraction": "1/4"}
 
 
-OLD_HASH = "fb2e2140daa7f38989a7184a3738f5e5ff4290e7919927268cde6df41624a569"
+OLD_HASH = "03ddaa68cc3c12757f8c829c37d4fa53c25b243e01ff246f11f08b7866eee882"
 
 
 def directions(**changes):
-    return {"kind": "directions", "name": "axes", "components": 2} | changes
+    return {"kind": "directions", "name": "main", "components": 2} | changes
 
 
 def scree(method=CLIPPED, **changes):
@@ -48,7 +48,7 @@ def scree(method=CLIPPED, **changes):
         "kind": "scree",
         "name": method["kind"],
         "method": method,
-        "directions": "axes",
+        "directions": "main",
     } | changes
 
 
@@ -240,7 +240,7 @@ class TestLabels:
         )
         release = plan(labels=self.LABELS).run(frame, accountant)
         assert COLUMNS == release.columns
-        assert (3, 2) == np.array(release["axes"].vectors).shape
+        assert (3, 2) == np.array(release["main"].vectors).shape
 
     def test_a_matrix_is_refused_and_nothing_is_charged(self, table, accountant):
         with pytest.raises(UnusableTable, match="a table with labels must be a data frame or a"):
@@ -327,7 +327,7 @@ class TestBadInput:
 
     def test_releases_must_have_different_names(self):
         with pytest.raises(
-            ValidationError, match=r"releases must have different names; got axes, axes\. Rename"
+            ValidationError, match=r"releases must have different names; got main, main\. Rename"
         ):
             plan(releases=[directions(), directions()])
 
@@ -423,7 +423,7 @@ class TestShares:
         shares = plan().shares()
         # weights 1, 1, 2 and 1/3: thirteenths of the budget
         assert {
-            "axes": Fraction(3, 13),
+            "main": Fraction(3, 13),
             "clipped": Fraction(3, 13),
             "pmwm": Fraction(6, 13),
             "huber": Fraction(1, 13),
@@ -441,7 +441,7 @@ class TestPreview:
     def test_the_stages_are_in_order_and_sum_to_the_budget_exactly(self):
         shown = plan().preview(60)
         assert [
-            "axes: matrix",
+            "main: matrix",
             "clipped: mean",
             "pmwm: quantile",
             "pmwm: mean",
@@ -469,7 +469,7 @@ class TestPreview:
         ):
             plan().preview(7)
         with pytest.raises(
-            InvalidPlan, match=r"axes: rows must be at least 3 for a ring; got 2\. Give"
+            InvalidPlan, match=r"main: rows must be at least 3 for a ring; got 2\. Give"
         ):
             plan().preview(2)
 
@@ -527,9 +527,9 @@ class TestMeasurement:
 
     def test_it_answers_every_release(self, table):
         answers = plan().make(60)(table)
-        assert ["axes", "clipped", "pmwm", "huber"] == list(answers)
-        assert (3, 2) == answers["axes"].vectors.shape
-        assert answers["axes"].noise_scale > 0
+        assert ["main", "clipped", "pmwm", "huber"] == list(answers)
+        assert (3, 2) == answers["main"].vectors.shape
+        assert answers["main"].noise_scale > 0
         assert [2, 2, 2] == [len(answers[name].values) for name in ("clipped", "pmwm", "huber")]
 
     def test_eigenvalues_are_taken_along_the_directions_released_before(self):
@@ -542,7 +542,7 @@ class TestMeasurement:
             releases=[directions(), scree(CLIPPED | {"clipping_bound": 300})],
         )
         answers = asked.make(rows)(data)
-        assert np.abs((answers["axes"].vectors * turned[:, :2]).sum(axis=0)).min() > 0.99
+        assert np.abs((answers["main"].vectors * turned[:, :2]).sum(axis=0)).min() > 0.99
         assert pytest.approx([16.0, 4.0], abs=0.6) == answers["clipped"].values
 
     def test_eigenvalues_are_taken_along_public_directions(self):
@@ -573,7 +573,7 @@ class TestMeasurement:
         expected = "a Gaussian stage must have a share that noise on 64-bit integers can keep; got"
         with pytest.raises(InvalidPlan, match=f"^{expected}"):
             large.make(60)
-        with pytest.raises(InvalidPlan, match=f"^axes: {expected}"):
+        with pytest.raises(InvalidPlan, match=f"^main: {expected}"):
             large.preview(60)
 
     def test_an_epsilon_too_small_for_the_search_is_refused_before_any_charge(
@@ -606,7 +606,7 @@ class TestMeasurement:
         assert chain.map(2) == make_plan(*space, plan=plan()).map(2) == plan().make(60).map(2)
 
 
-SCORES = {"kind": "scores", "name": "scores", "directions": "axes", "histogram": "sparse"}
+SCORES = {"kind": "scores", "name": "scores", "directions": "main", "histogram": "sparse"}
 
 
 class TestWeightsOfStages:
@@ -694,7 +694,7 @@ class TestWeightsOfStages:
         for composition in ("sum", "committed"):
             asked = plan(releases=weighted, composition=composition)
             assert 1 - 1e-6 < asked.make(60).map(2)[0] <= 1
-            assert ["axes", "pmwm"] == list(asked.make(60)(table))
+            assert ["main", "pmwm"] == list(asked.make(60)(table))
 
 
 class TestBudgetAsMu:
@@ -875,7 +875,7 @@ class TestRun:
         assert release.release_key == release.plan_hash == plan().hash
         assert (60, COLUMNS) == (release.rows, release.columns)
         assert (release.budget, release.unit) == (plan().budget, UNIT)
-        assert ["axes", "clipped", "pmwm", "huber"] == [result.name for result in release.results]
+        assert ["main", "clipped", "pmwm", "huber"] == [result.name for result in release.results]
         assert {"dppca-odp", "opendp", "numpy"} == set(release.versions)
         assert release.from_ledger is False
         assert release.time.tzinfo is not None

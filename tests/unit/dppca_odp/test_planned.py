@@ -11,7 +11,9 @@ from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.planned import PlannedStage, Setting
 
-SETTING = Setting(rows=101, columns=3, components=2, unit=PrivacyUnit(rows_per_person=2))
+SETTING = Setting(
+    rows=101, names=("a", "b", "c"), components=2, unit=PrivacyUnit(rows_per_person=2)
+)
 RELEASES = [
     Directions(name="release", components=2),
     *(

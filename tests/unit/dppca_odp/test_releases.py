@@ -129,6 +129,91 @@ def test_a_long_name_is_shown_in_full():
     assert "…" not in shown
 
 
+OLD = """{"data_set": "clinic", "release_key": "first", "plan_hash": "00", "rows": 100,
+  "time": "2024-05-17T12:30:00Z", "budget": {"epsilon": "1/3", "delta": "1e-6"},
+  "unit": {"rows_per_person": 2}, "columns": ["height", "weight"], "stages": [],
+  "results": [{"kind": "directions", "name": "%s", "vectors": [[1.0], [0.0]], "noise_scale": 0.01},
+    {"kind": "scree", "name": "scree", "method": "clipped", "directions": "%s", "values": [4.0],
+     "proportions": [1.0], "raw": [4.0], "noise_scales": [0.1], "lower": [0.0], "upper": [9.0],
+     "warnings": []}], "versions": {}}"""
+
+
+@pytest.mark.parametrize("name", ["main", "axes"])
+def test_a_release_from_before_there_were_scales_reads_as_it_did(tmp_path, name):
+    (tmp_path / "release.json").write_text(OLD % (name, name))
+    old = Release.read(tmp_path / "release.json")
+    assert ((1.0,), (0.0,)) == old[name].vectors == old[name].loadings
+    assert () == old[name].scales == old[name].warnings == old.column_variances
+    assert ["scree"] == [scree.name for scree in old.screes]
+    assert {"kind", "name", "vectors", "noise_scale"} == old.model_dump()["results"][0].keys()
+    rows = [line.split() for line in str(old).splitlines()]
+    assert ["height", "+1.00"] in rows
+    assert ["scree", "1", "4", "0.1", "100.0%"] in rows
+
+
+def scaled(**changes):
+    return directions().model_copy(update={"scales": (2e6, 1.0)} | changes)
+
+
+def test_scaled_directions_are_shown_in_both_units_with_their_scales():
+    shown = str(release(scaled(vectors=((0.6, 0.8), (0.8, -0.6)))))
+    rows = [line.split() for line in shown.splitlines()]
+    assert "directions, of scaled columns" in shown
+    assert ["height", "+0.60", "+0.80"] in rows
+    assert "directions, in data units" in shown
+    assert ["height", "2e+06", "+3e-07", "+4e-07"] in rows
+    assert ["weight", "1", "+0.8", "-0.6"] in rows
+    assert "component 3" not in shown
+
+
+def test_warnings_of_directions_are_shown():
+    assert "note: directions: weight: left unscaled" in str(
+        release(scaled(warnings=("weight: left unscaled",)))
+    )
+
+
+def test_scaled_directions_are_read_back(tmp_path):
+    first = release(scaled(warnings=("weight: left unscaled",)))
+    first.write(tmp_path / "release.json")
+    assert Release.read(tmp_path / "release.json") == first
+
+
+@pytest.mark.parametrize("scales", [(1.0,), (1.0, 2.0, 3.0)])
+def test_another_number_of_scales_is_refused(scales):
+    record = directions().model_dump() | {"scales": scales}
+    expected = f"scales must be one for each of 2 columns; got {len(scales)}. Use a release"
+    with pytest.raises(ValidationError, match=expected):
+        ReleasedDirections.model_validate(record)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0])
+def test_scales_that_cannot_divide_are_refused(scale):
+    with pytest.raises(ValidationError, match="greater than 0"):
+        ReleasedDirections.model_validate(directions().model_dump() | {"scales": (1.0, scale)})
+
+
+def test_variances_of_columns_are_shown_by_column_and_are_no_eigenvalues():
+    of_columns = scree("variances").model_copy(update={"directions": "axes"})
+    both = release(of_columns, directions(), scree())
+    assert ((of_columns,), (scree(),)) == (both.column_variances, both.screes)
+    shown = str(release(of_columns))
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["height", "4", "0.1"] in rows
+    assert ["weight", "0", "0.1"] in rows
+    assert "eigenvalues" not in shown
+    assert "noise (sd) is that of the privacy noise alone" in shown
+
+
+@pytest.mark.parametrize("components", [1, 5, 20])
+def test_the_text_of_scaled_directions_fits_100_columns(components):
+    columns = tuple(f"measurement {number}" for number in range(20))
+    wide = directions("directions", 20, components)
+    wide = wide.model_copy(update={"scales": (1.234567e-160,) * 20})
+    shown = str(release(wide, columns=columns))
+    assert max(map(len, shown.splitlines())) <= 100
+    assert "…" not in shown
+
+
 def test_directions_alone_make_no_table_of_eigenvalues():
     assert "variance" not in str(release(directions()))
 

@@ -35,13 +35,13 @@ ONE = unit(1)
 
 def made(method, rows, columns, *, labels=(), unit=ONE, share=PLENTY, directions=None):
     """The measurement on prepared rows, the codes of the labels behind the columns."""
-    directions = np.eye(columns) if directions is None else directions
-    return scree(method).make(
+    given = "axes" if directions is None else directions.tolist()
+    return scree(method, directions=given).make(
         matrix_domain(rows, columns + len(labels)),
         rows_metric(),
         share=share,
-        setting=Setting(rows, columns, directions.shape[1], unit, labels),
-        directions=directions,
+        setting=Setting(rows, tuple("abc"[:columns]), columns, unit, labels),
+        earlier={},
     )
 
 
@@ -92,14 +92,14 @@ def test_duplicate_rows_are_counted_like_others():
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
 def test_stages_are_planned_for_a_pair_to_every_two_rows(method):
-    setting = Setting(rows=201, columns=3, components=2, unit=unit(5))
+    setting = Setting(rows=201, names=("a", "b", "c"), components=2, unit=unit(5))
     planned = scree(method).stages(SHARE, setting)
     assert planned == method.stages(SHARE, rows=200, components=2, rows_per_person=5)
 
 
 def test_no_more_pairs_are_planned_to_change_than_there_are():
     method = Clipped(clipping_bound=50)
-    setting = Setting(rows=11, columns=3, components=2, unit=unit(99))
+    setting = Setting(rows=11, names=("a", "b", "c"), components=2, unit=unit(99))
     planned = scree(method).stages(SHARE, setting)
     assert planned == method.stages(SHARE, rows=10, components=2, rows_per_person=5)
 
@@ -108,7 +108,7 @@ def released(*, nonincreasing):
     raw = np.array([5.0, -0.2, 2.0, 3.0, 1.0])
     answer = Estimate(raw, np.full(5, 0.5), np.zeros(5), np.full(5, 9.0), ("component 1: note",))
     asked = scree(Clipped(clipping_bound=9), nonincreasing=nonincreasing)
-    return asked.released(answer, Setting(rows=10, columns=5, components=5, unit=ONE))
+    return asked.released(answer, Setting(rows=10, names=tuple("abcde"), components=5, unit=ONE))
 
 
 def test_the_record_holds_raw_values_and_what_became_of_them():
@@ -131,7 +131,7 @@ def test_the_record_is_nonincreasing_if_asked():
 def test_public_directions_are_recorded_as_given():
     asked = scree(Clipped(clipping_bound=9), directions=((1.0,), (0.0,)))
     answer = Estimate(np.ones(1), np.ones(1), np.zeros(1), np.ones(1), ())
-    setting = Setting(rows=10, columns=2, components=1, unit=ONE)
+    setting = Setting(rows=10, names=("a", "b"), components=1, unit=ONE)
     assert "given" == asked.released(answer, setting).directions
 
 

@@ -7,8 +7,10 @@ from dppca_odp.primitives.columns import (
     BLOCK_ROWS,
     make_leading_columns,
     make_projection,
+    make_scaled_columns,
     then_leading_columns,
     then_projection,
+    then_scaled_columns,
 )
 from dppca_odp.spaces import integers_domain, matrix_domain, rows_metric
 from dppca_odp.values import LARGEST_VALUE
@@ -20,6 +22,11 @@ def leading(rows, present, columns):
 
 def projection(rows, columns, directions):
     return make_projection(matrix_domain(rows, columns), rows_metric(), directions=directions)
+
+
+def scaled(rows, scales, columns=None):
+    domain = matrix_domain(rows, np.size(scales) if columns is None else columns)
+    return make_scaled_columns(domain, rows_metric(), scales=scales)
 
 
 class TestProjection:
@@ -72,6 +79,46 @@ class TestProjection:
         assert "31337" not in str(caught.value)
 
 
+class TestScaledColumns:
+    def test_each_column_is_divided_by_its_own_number(self):
+        table = np.array([[3e6, 4e-6], [-1e6, 0.0]])
+        assert np.allclose([[3.0, 4.0], [-1.0, 0.0]], scaled(2, [1e6, 1e-6])(table))
+
+    def test_it_does_not_depend_on_blocks(self):
+        table = np.random.default_rng(2).normal(size=(BLOCK_ROWS + 3, 2))
+        assert np.array_equal(table / [3.0, 7.0], scaled(BLOCK_ROWS + 3, [3.0, 7.0])(table))
+
+    @pytest.mark.parametrize("scale", [5e-324, 1e-6, 1.0, 1.7e308])
+    def test_every_number_has_a_finite_answer(self, scale):
+        table = np.array([[np.nan], [np.inf], [-np.inf], [1e308], [5e-324], [-0.0]])
+        answer = scaled(6, [scale])(table)
+        assert np.abs(answer).max() <= LARGEST_VALUE
+        assert 0.0 == answer[0, 0]
+        assert -answer[2, 0] == answer[1, 0] == answer[3, 0] == min(1e100 / scale, LARGEST_VALUE)
+
+    def test_it_leaves_the_table_as_it_was(self):
+        table = np.array([[np.inf], [1.0]])
+        scaled(2, [4.0])(table)
+        assert [[np.inf], [1.0]] == table.tolist()
+
+    @pytest.mark.parametrize("scales", [2.0, [2.0], [[1.0, 2.0]], [1.0, 2.0, 3.0]])
+    def test_another_number_of_scales_is_refused(self, scales):
+        expected = r"^scales must be 2 numbers, one for each column; got shape \("
+        with pytest.raises(ValueError, match=expected):
+            scaled(4, scales, columns=2)
+
+    @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
+    def test_scales_that_cannot_divide_are_refused(self, bad):
+        with pytest.raises(ValueError, match=r"^scales must be positive and finite; got .* Use 1"):
+            scaled(4, [1.0, bad])
+
+    def test_a_table_of_another_shape_is_refused_without_its_values(self):
+        expected = r"the matrix must be 3 by 2; got shape \(2, 2\)"
+        with pytest.raises(OpenDPException, match=expected) as caught:
+            scaled(3, [1.0, 2.0])(np.full((2, 2), 31337.25))
+        assert "31337" not in str(caught.value)
+
+
 class TestLeadingColumns:
     @pytest.mark.parametrize("columns", [1, 2, 3])
     def test_the_first_columns_are_kept_whatever_they_hold(self, columns):
@@ -117,7 +164,8 @@ def test_the_columns_chain():
     chain = (
         (matrix_domain(4, 3), rows_metric())
         >> then_leading_columns(columns=2)
-        >> then_projection(directions=[[0.0], [2.0]])
+        >> then_scaled_columns(scales=[1.0, 0.5])
+        >> then_projection(directions=[[0.0], [1.0]])
     )
     table = np.arange(12.0).reshape(4, 3)
     assert [[2.0], [8.0], [14.0], [20.0]] == chain(table).tolist()

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from accountant import Accountant, ApproximateLoss, Budget, GaussianLoss, PrivacyUnit
 from accountant.facts import first_problem
 from dppca_odp.columns import Label
+from dppca_odp.directions import NoisyDirections
 from dppca_odp.errors import InvalidPlan
 from dppca_odp.frame import Frame
 from dppca_odp.plan import Plan
@@ -32,7 +33,7 @@ from dppca_odp.values import LARGEST_VALUE
 SQUARE = Frame(x_low=-1, x_high=1, y_low=-1, y_high=1)
 CITY = Label(name="city", levels=("york", "bath"))
 UNIT = PrivacyUnit(rows_per_person=1)
-SETTING = Setting(rows=20, columns=3, components=3, unit=PrivacyUnit(rows_per_person=2))
+SETTING = Setting(rows=20, names=("a", "b", "c"), components=3, unit=PrivacyUnit(rows_per_person=2))
 GROUPED = SETTING._replace(labels=(CITY,))
 SHARE = Budget.of("1/3", "1e-6")
 #: Laplace noise of this epsilon is 0 but for a chance below 1e-200.
@@ -236,7 +237,7 @@ def picture(method):
         rows_metric(),
         share=SHARE,
         setting=GROUPED,
-        directions=np.eye(3),
+        earlier={"d": NoisyDirections(np.eye(3), 0.0)},
     )
     return made(rows)
 
