@@ -26,12 +26,22 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
+from scipy.special import ndtr
 
 from accountant.specs import Budget, Stage
 from dppca_odp.eigenvalues.flags import Flag, sentences
-from dppca_odp.eigenvalues.method import NORMAL_95, EigenvalueMethod, Estimate, draw_pairs
+from dppca_odp.eigenvalues.method import (
+    NORMAL_95,
+    EigenvalueMethod,
+    Estimate,
+    ScaleOutlook,
+    allocated_noise,
+    draw_pairs,
+    mean_pairs,
+)
 from dppca_odp.eigenvalues.shape import (
     SCALES,
     cutoff_of_tail,
@@ -112,6 +122,55 @@ class Adaptive(EigenvalueMethod):
         chain = chain_stage(share, components)
         stage = Stage(name="chain", budget=share, losses=(chain.loss,))
         return (PlannedStage(stage=stage, noise_scale=None, noise="depends on the private scales"),)
+
+    def fitted_degree(self, rows: int) -> int:
+        """That of a ring, in a small table less."""
+        return ring_degree(rows, self.degree)
+
+    @property
+    def exponent(self) -> float:
+        """Between equal noise and the least total variance."""
+        return NOISE_EXPONENT
+
+    def unit_noise(
+        self, share: Budget, *, rows: int, components: int, rows_per_person: int
+    ) -> float:
+        """The noise of a mean of values up to 1, were all of mu spent on it."""
+        pairs = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
+        return pairs["d_in"] / (pairs["pairs"] * chain_stage(share, components).mu)
+
+    def scale_outlook(
+        self, share: Budget, *, rows: int, components: int, rows_per_person: int
+    ) -> ScaleOutlook:
+        """The signal of each component is normal around what it is of a Gaussian one."""
+        noise = self.unit_noise(
+            share, rows=rows, components=components, rows_per_person=rows_per_person
+        )
+        part = Parts.of(noise, components, robust=self.robust).scale
+        signal = full_signal(noise, components) * math.sqrt(part)
+        return ScaleOutlook(rows_times_mu=2 / noise, chance=float(ndtr(signal - FOUND)) ** components)
+
+    def expected_noise(
+        self,
+        share: Budget,
+        *,
+        rows: int,
+        components: int,
+        rows_per_person: int,
+        eigenvalues: npt.ArrayLike,
+    ) -> Floats:
+        """That of the cutoffs which the rules give Gaussian columns whose scales are found."""
+        noise = self.unit_noise(
+            share, rows=rows, components=components, rows_per_person=rows_per_person
+        )
+        mean_noise = noise / math.sqrt(Parts.of(noise, components, robust=self.robust).mean)
+        scales = np.asarray(eigenvalues, dtype=np.float64)
+        cutoff = min(gaussian_cutoff(noise), largest_cutoff(scales, mean_noise))
+        cutoff = ROBUST_CUTOFF if self.robust else max(LEAST_CUTOFF, cutoff)
+        of_clipped = mean_noise * allocated_noise(
+            cutoff * scales, exponent=self.exponent, most_relative=MOST_RELATIVE_NOISE
+        )
+        return of_clipped / growth_of_clipped_mean(np.full(components, cutoff))
 
     def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int
@@ -305,8 +364,7 @@ def find_tail(
     A component whose scale is 0 takes no part. ``mean_noise`` is that of a mean up to 1: the cutoff
     keeps the noise below half of the scales, in Euclidean norm.
     """
-    gaussian = max(LEAST_CUTOFF, cutoff_of_tail(min(0.5, 7.5 * noise)))
-    candidates = gaussian * 2.0 ** np.arange(2**TAIL_COUNTS - 1)
+    candidates = gaussian_cutoff(noise) * 2.0 ** np.arange(2**TAIL_COUNTS - 1)
     taking_part = scales > 0
     low, high = 0, len(candidates)
     while low < high:
@@ -318,8 +376,19 @@ def find_tail(
             low = at + 1
         else:
             high = at
-    most = MOST_NOISE / mean_noise * np.linalg.norm(scales) / max(scales.sum(), TINY)
+    most = largest_cutoff(scales, mean_noise)
     return Tail(max(LEAST_CUTOFF, min(candidates[min(low, len(candidates) - 1)], most)), low)
+
+
+def gaussian_cutoff(noise: float) -> float:
+    """Where Gaussian columns are clipped, in scales: what lies beyond is less than noise."""
+    return max(LEAST_CUTOFF, cutoff_of_tail(min(0.5, 7.5 * noise)))
+
+
+def largest_cutoff(scales: Floats, mean_noise: float) -> float:
+    """In scales: beyond, the noise is above half of the scales, in Euclidean norm."""
+    largest: float = MOST_NOISE / mean_noise * np.linalg.norm(scales) / max(scales.sum(), TINY)
+    return largest
 
 
 # --- 3. mean ---------------------------------------------------------------------------------

@@ -9,18 +9,25 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
 
 from accountant.specs import Budget, Stage
-from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate, draw_pairs
+from dppca_odp.eigenvalues.method import (
+    EigenvalueMethod,
+    Estimate,
+    draw_pairs,
+    mean_pairs,
+    noise_of_means,
+)
 from dppca_odp.planned import PlannedStage
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
 from dppca_odp.primitives.pairs import number_of_pairs, pairs_changed
 from dppca_odp.primitives.stages import Ask, Program
 from dppca_odp.primitives.sums import decode_noise
 from dppca_odp.spaces import matrix_shape, to_then
-from dppca_odp.values import Bound
+from dppca_odp.values import Bound, Floats
 
 PositiveBound = Annotated[Bound, Field(gt=0)]
 
@@ -69,6 +76,19 @@ class Clipped(EigenvalueMethod):
                 noise="standard deviation of the largest eigenvalue noise",
             ),
         )
+
+    def expected_noise(
+        self,
+        share: Budget,
+        *,
+        rows: int,
+        components: int,
+        rows_per_person: int,
+        eigenvalues: npt.ArrayLike,
+    ) -> Floats:
+        """That of the clipping bounds, whatever the eigenvalues: exact."""
+        pairs = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
+        return noise_of_means(share, self.bounds(components), exponent=self.exponent, **pairs)
 
     def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int

@@ -18,7 +18,13 @@ from pydantic import Field, model_validator
 from accountant.amounts import Amount
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
-from dppca_odp.eigenvalues.method import EigenvalueMethod, Estimate, draw_pairs
+from dppca_odp.eigenvalues.method import (
+    EigenvalueMethod,
+    Estimate,
+    draw_pairs,
+    mean_pairs,
+    noise_of_means,
+)
 from dppca_odp.planned import PlannedStage, Weighted
 from dppca_odp.primitives.means import mean_stage
 from dppca_odp.primitives.noise import lowered, make_gaussian_steps
@@ -37,6 +43,8 @@ from dppca_odp.values import Finite, Floats, Positive
 LEAST_PAIRS = 4
 #: Iterates and noise scales are clamped to this, so that no step size overflows.
 LARGEST_MEAN = 1e190
+#: The median of (w_a - w_b)^2 / 2 in a Gaussian column of variance 1, which a block's is near.
+GAUSSIAN_SCALE = 0.266695
 
 
 class Huber(Weighted, EigenvalueMethod):
@@ -118,6 +126,34 @@ class Huber(Weighted, EigenvalueMethod):
             ),
             PlannedStage(stage=descent, noise_scale=None, noise="depends on the private scales"),
         )
+
+    def expected_noise(
+        self,
+        share: Budget,
+        *,
+        rows: int,
+        components: int,
+        rows_per_person: int,
+        eigenvalues: npt.ArrayLike,
+    ) -> Floats:
+        """That of the last step, with thresholds from the scale of Gaussian columns."""
+        pairs = number_of_pairs(rows, 1)
+        steps, _ = self.counts(pairs)
+        share_of_descent = self.split.divide(share)["gradient descent"]
+        exact = np.log2(GAUSSIAN_SCALE * np.square(np.asarray(eigenvalues, dtype=np.float64)))
+        tau = robustification_thresholds(
+            np.exp2(np.clip(np.floor(exact), self.lowest_scale, self.highest_scale)),
+            epsilon=float(share_of_descent.epsilon),
+            pairs=pairs,
+            components=components,
+        )
+        of_mean = noise_of_means(
+            share_of_descent,
+            2 * tau,
+            exponent=self.exponent,
+            **mean_pairs(rows, self.fitted_degree(rows), rows_per_person),
+        )
+        return self.step_size * math.sqrt(steps) * of_mean
 
     def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int

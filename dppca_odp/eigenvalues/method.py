@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric, Transformation
 
 from accountant.facts import Fact
 from accountant.specs import Budget
 from dppca_odp.eigenvalues.flags import Flag
 from dppca_odp.planned import PlannedStage
-from dppca_odp.primitives.pairs import draw_pairing, make_half_squared_differences
+from dppca_odp.primitives.means import mean_stage
+from dppca_odp.primitives.pairs import (
+    draw_pairing,
+    make_half_squared_differences,
+    number_of_pairs,
+    pairs_changed,
+)
 from dppca_odp.primitives.stages import Program, make_in_stages
 from dppca_odp.spaces import matrix_shape
 from dppca_odp.values import Floats
@@ -47,6 +55,22 @@ class Estimate(NamedTuple):
         return np.maximum(self.values - reach, 0.0), np.maximum(self.values + reach, 0.0)
 
 
+class ScaleOutlook(Fact):
+    """Whether a method that looks for scales will likely find them; known before it runs."""
+
+    rows_times_mu: float
+    """Rows that a person does not share, times mu: what the chance goes by."""
+    chance: float
+    """That the scales of all components are found, were their columns Gaussian."""
+
+    @property
+    def verdict(self) -> str:
+        """The chance in words."""
+        if self.chance < 0.5:
+            return "not likely"
+        return "uncertain" if self.chance < 0.95 else "likely"
+
+
 class EigenvalueMethod(Fact, ABC):
     """The public parameters of a method, its stages, and what it asks in them.
 
@@ -60,6 +84,37 @@ class EigenvalueMethod(Fact, ABC):
         Raises:
             ValueError: there is one parameter for each of another number.
         """
+
+    def fitted_degree(self, rows: int) -> int:
+        """How many pairs of the mean each of so many rows is in: disjoint pairs."""
+        return 1
+
+    @property
+    def exponent(self) -> float:
+        """How the noise of a mean grows with its range: see ``allocated_noise``."""
+        return 1.0
+
+    def relative_sampling(self, rows: int) -> float:
+        """How far the sample is from a Gaussian population, as a share of the variance."""
+        return math.sqrt(2 / rows * (1 + 1 / self.fitted_degree(rows)))
+
+    @abstractmethod
+    def expected_noise(
+        self,
+        share: Budget,
+        *,
+        rows: int,
+        components: int,
+        rows_per_person: int,
+        eigenvalues: npt.ArrayLike,
+    ) -> Floats:
+        """The noise scales to expect of Gaussian columns with these variances."""
+
+    def scale_outlook(
+        self, share: Budget, *, rows: int, components: int, rows_per_person: int
+    ) -> ScaleOutlook | None:
+        """Whether scales will be found; none of a method that cannot miss them."""
+        return None
 
     @abstractmethod
     def stages(
@@ -96,3 +151,36 @@ def draw_pairs(input_domain: Domain, input_metric: Metric, *, degree: int) -> Tr
     rows, _ = matrix_shape(input_domain, input_metric)
     pairing = draw_pairing(rows, degree)
     return make_half_squared_differences(input_domain, input_metric, pairing=pairing)
+
+
+def allocated_noise(
+    widths: npt.ArrayLike, *, exponent: float, most_relative: float = 2.0**16
+) -> Floats:
+    """Noise of means that can move by these widths, at mu = 1.
+
+    Noise grows with the width to the exponent, yet relative to it is at most so many times that of
+    the widest. A width of 0 has none.
+
+    >>> [float(noise) for noise in allocated_noise([4.0, 1.0], exponent=1.0).round(3)]
+    [5.657, 1.414]
+    """
+    width = np.asarray(widths, dtype=np.float64)
+    relative = width / (width.max(initial=0.0) or 1.0)
+    units = np.where(width > 0, np.maximum(relative ** (1 - exponent), 1 / most_relative), 0.0)
+    noise: Floats = np.where(width > 0, width / np.where(width > 0, units, 1.0), 0.0)
+    return noise * np.linalg.norm(units)
+
+
+def noise_of_means(
+    share: Budget, ranges: npt.ArrayLike, *, pairs: int, d_in: int, exponent: float
+) -> Floats:
+    """Noise scales of a Gaussian mean over such ranges, of which d pairs can change."""
+    widths = np.asarray(ranges, dtype=np.float64) * (d_in / pairs)
+    mu = mean_stage(share, columns=len(widths), d_in=d_in).mu
+    return allocated_noise(widths, exponent=exponent) / mu
+
+
+def mean_pairs(rows: int, degree: int, rows_per_person: int) -> dict[str, int]:
+    """How many pairs a mean is over, and how many of them a person can change."""
+    d_in = pairs_changed(rows, degree, rows_per_person)
+    return {"pairs": number_of_pairs(rows, degree), "d_in": d_in}
