@@ -23,17 +23,18 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from accountant.specs import Budget, Stage
 from dppca_odp.eigenvalues.flags import Flag, sentences
 from dppca_odp.eigenvalues.method import (
+    LIKELY,
     NORMAL_95,
     EigenvalueMethod,
     Estimate,
@@ -108,6 +109,9 @@ TINY = 1e-300
 class Adaptive(EigenvalueMethod):
     """Parameters of the adaptive method: none must be given."""
 
+    expectation: ClassVar[str] = (
+        "of Gaussian columns whose scales are found; a heavier tail has more"
+    )
     kind: Literal["adaptive"] = "adaptive"
     degree: Annotated[int, Field(ge=2, multiple_of=2)] = 16
     """Each row is in this many pairs (fewer when the table is small); no privacy cost."""
@@ -148,7 +152,13 @@ class Adaptive(EigenvalueMethod):
         )
         part = Parts.of(noise, components, robust=self.robust).scale
         signal = full_signal(noise, components) * math.sqrt(part)
-        return ScaleOutlook(rows_times_mu=2 / noise, chance=float(ndtr(signal - FOUND)) ** components)
+        most_signal = full_signal(noise, components) * math.sqrt(MOST_SCALE_PART)
+        needed = 2 / noise * (FOUND + ndtri(LIKELY ** (1 / components))) / most_signal
+        by = f" / {rows_per_person}" if rows_per_person > 1 else ""
+        return ScaleOutlook(
+            chance=float(ndtr(signal - FOUND)) ** components,
+            reason=f"n mu{by} (rows times mu) is {2 / noise:.0f}; likely from {needed:.0f} on",
+        )
 
     def expected_noise(
         self,

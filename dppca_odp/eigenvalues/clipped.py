@@ -6,7 +6,7 @@ There is no universally suitable constant: it is public knowledge, or it must be
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ PositiveBound = Annotated[Bound, Field(gt=0)]
 class Clipped(EigenvalueMethod):
     """Parameters of the clipped mean."""
 
+    expectation: ClassVar[str] = "exact, whatever the columns"
     kind: Literal["clipped"] = "clipped"
     clipping_bound: PositiveBound | Annotated[tuple[PositiveBound, ...], Field(min_length=1)]
     """C > 0, in squared data units: one for all components, or one for each."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.eigenvalues.method import (
     EigenvalueMethod,
     Estimate,
+    ScaleOutlook,
     draw_pairs,
     mean_pairs,
     noise_of_means,
@@ -50,6 +51,7 @@ GAUSSIAN_SCALE = 0.266695
 class Huber(Weighted, EigenvalueMethod):
     """Parameters of the Huber mean."""
 
+    expectation: ClassVar[str] = "of Gaussian columns whose scales are found; else mostly far more"
     kind: Literal["huber"] = "huber"
     lowest_scale: Annotated[int, Field(ge=-1000, le=1000)]
     """r_min: the least candidate scale is 2^r_min."""
@@ -154,6 +156,22 @@ class Huber(Weighted, EigenvalueMethod):
             **mean_pairs(rows, self.fitted_degree(rows), rows_per_person),
         )
         return self.step_size * math.sqrt(steps) * of_mean
+
+    def scale_outlook(
+        self, share: Budget, *, rows: int, components: int, rows_per_person: int
+    ) -> ScaleOutlook:
+        """Half of the blocks on one scale, against the largest noise on all others."""
+        scale, _ = self.stages(
+            share, rows=rows, components=components, rows_per_person=rows_per_person
+        )
+        _, blocks = self.counts(number_of_pairs(rows, 1))
+        assert scale.noise_scale is not None
+        others = self.highest_scale - self.lowest_scale
+        one = (1 - math.exp(-blocks / 2 / scale.noise_scale) / 2) ** others
+        return ScaleOutlook(
+            chance=one**components,
+            reason=f"{blocks} blocks, noise of scale {scale.noise_scale:.3g} on each count",
+        )
 
     def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,10 @@ from dppca_odp.values import Floats
 
 #: Two-sided 95 % point of the standard normal distribution.
 NORMAL_95 = 1.959963984540054
+
+
+#: A chance from here on is called likely, below EVEN not likely, and uncertain between.
+LIKELY, EVEN = 0.95, 0.5
 
 
 class Estimate(NamedTuple):
@@ -58,17 +62,17 @@ class Estimate(NamedTuple):
 class ScaleOutlook(Fact):
     """Whether a method that looks for scales will likely find them; known before it runs."""
 
-    rows_times_mu: float
-    """Rows that a person does not share, times mu: what the chance goes by."""
     chance: float
     """That the scales of all components are found, were their columns Gaussian."""
+    reason: str
+    """What the chance goes by, in public numbers."""
 
     @property
     def verdict(self) -> str:
         """The chance in words."""
-        if self.chance < 0.5:
+        if self.chance < EVEN:
             return "not likely"
-        return "uncertain" if self.chance < 0.95 else "likely"
+        return "uncertain" if self.chance < LIKELY else "likely"
 
 
 class EigenvalueMethod(Fact, ABC):
@@ -77,6 +81,9 @@ class EigenvalueMethod(Fact, ABC):
     A method gets rows, as coordinates along directions, and draws pairs of its own. ``share`` is
     the exact budget of the release; ``rows_per_person`` the rows that one privacy unit can change.
     """
+
+    expectation: ClassVar[str]
+    """What ``expected_noise`` is, in words."""
 
     def check(self, components: int) -> None:
         """Refuse a number of components that the parameters do not suit.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,9 @@ SPLIT = Split(
 class PMWM(Weighted, EigenvalueMethod):
     """Parameters of the private modified winsorized mean."""
 
+    expectation: ClassVar[str] = (
+        "at most this: noise often stops a search early, and lower cutoffs have less"
+    )
     kind: Literal["pmwm"] = "pmwm"
     lower_bound: Bound
     """a, in squared data units: no cutoff lies below it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,15 +44,15 @@ def _eigenvalues(axes: Axes, screes: tuple[ReleasedScree, ...]) -> None:
     for number, scree in enumerate(screes):
         at, values = _positions(scree, number, len(screes), width=0.3), np.array(scree.values)
         higher = np.array([is_likely_higher(scree, k) for k in range(len(values))])
-        drawn = {"color": colour(number), "zorder": 2, "clip_on": False}
-        marker = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4.5}
+        drawn: dict[str, Any] = {"color": colour(number), "zorder": 2, "clip_on": False}
+        marker: dict[str, Any] = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4.5}
         noise, total = noise_bars(scree), total_bars(scree)
         if total is not None:
             axes.vlines(at, *total, linewidth=THIN, **drawn)
         axes.vlines(at, *noise, linewidth=THICK, alpha=0.55, **drawn)
         axes.plot(at, values, linewidth=THIN, label=plain(scree.name), **marker, **drawn)
         if higher.any():
-            open_marker = {"linestyle": "none", "markerfacecolor": "white"}
+            open_marker: dict[str, Any] = {"linestyle": "none", "markerfacecolor": "white"}
             axes.plot(at[higher], values[higher], **open_marker, **marker, **drawn)
         for x, y in zip(at[higher], values[higher], strict=True):
             upward = {"arrowstyle": "<|-", "color": colour(number), "shrinkB": 3}

@@ -53,6 +53,6 @@ def test_noise_intervals_cover_as_often_as_they_say():
         answer = estimate(table, "8", degree=rows - 1)
         means = np.minimum(halves, answer.upper).mean(axis=0)
         without_noise = variance_of_clipped_mean(means, answer.upper)
-        low, high = answer.interval
+        low, high = answer.noise_interval
         covered.extend((low <= without_noise) & (without_noise <= high))
     assert 0.93 < np.mean(covered) < 0.97
