@@ -53,7 +53,7 @@ MOST_COMPONENTS = 20
 DEGREE, HIGH_DEGREE = 16, 32
 #: Of rows times columns: up to here the high degree takes a second or so.
 SMALL_TABLE = 2_000_000
-MOST_ROWS, MOST_EPSILON = 2**26, Fraction(50)
+MOST_ROWS, MOST_EPSILON = 2**26, Fraction(20)
 
 
 class Advice(Fact):
@@ -76,7 +76,7 @@ class Advice(Fact):
     least_rows: int | None = None
     """Without a plan: from so many rows on there is one; None if there are never enough."""
     least_epsilon: str | None = None
-    """Without a plan: from this epsilon on there is one; None if it is above 50."""
+    """Without a plan: from this epsilon on there is one; None if it is above 20."""
 
     def sentences(self) -> tuple[str, ...]:
         """The advice in words."""
@@ -198,7 +198,10 @@ class _Task(NamedTuple):
 
     def has_plan(self, components: int) -> bool:
         """Whether a plan is good enough: the scree with most weight is the first to be."""
-        return self.candidate(components, WEIGHTS[0]).is_enough
+        try:
+            return self.candidate(components, WEIGHTS[0]).is_enough
+        except InvalidPlan:  # an epsilon so large that floating point cannot compose it
+            return False
 
     def most_components(self) -> int:
         """The most that some plan is good enough for; 0 if none is for one."""

@@ -139,7 +139,7 @@ def _for_each(name: str, guess: float | Sequence[float], components: int) -> tup
     Raises:
         InvalidPlan: another number of them, or one that is no variance.
     """
-    given = (guess,) * components if isinstance(guess, int | float) else tuple(guess)
+    given = np.repeat(guess, components) if np.ndim(guess) == 0 else np.ravel(guess)
     if len(given) != components:
         raise InvalidPlan(
             f"guesses of {name} must be one number or one for each of {components} components; "
@@ -216,11 +216,11 @@ class Preview(Fact):
         return table
 
     def _errors(self) -> Table:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("scree", overflow="fold")
         names = ("component", "guess", "noise\n(sd)", "sampling\n(sd)", "both\n(sd)", "relative")
         for name in names:
-            table.add_column(name, justify="right")
+            table.add_column(name, justify="right", no_wrap=True)
         for scree in self.screes:
             for number, (guess, noise, sampling, total) in enumerate(
                 zip(
@@ -234,7 +234,9 @@ class Preview(Fact):
             ):
                 errors = (f"{error:.2g}" for error in (noise, sampling, total))
                 name = scree.name if number == 1 else ""
-                table.add_row(name, str(number), f"{guess:.4g}", *errors, f"{total / guess:.1%}")
+                table.add_row(
+                    name, str(number), f"{guess:.4g}", *errors, f"{100 * total / guess:.3g} %"
+                )
             table.add_section()
         return table
 

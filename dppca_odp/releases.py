@@ -218,13 +218,13 @@ class Release(Fact):
 
 def _eigenvalues(screes: tuple[ReleasedScree, ...]) -> Table:
     """A line for each component; blank where an older release says nothing."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("scree", overflow="fold")
     for name in ("component", "variance", "noise\n(sd)"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     table.add_column("95 % interval\nof the noise", justify="right", no_wrap=True)
     for name in ("sampling\n(sd)", "share"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for scree in screes:
         intervals = zip(scree.noise_low, scree.noise_high, strict=True)
         for number, (value, noise, interval, sampling, share) in enumerate(

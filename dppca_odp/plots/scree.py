@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dppca_odp.eigenvalues.flags import Flag
+from dppca_odp.eigenvalues.method import NORMAL_95
 from dppca_odp.plots.style import MARKERS, colour, cost_caption, new_figure, open_sides, plain
 from dppca_odp.releases import Release, ReleasedScree
 from dppca_odp.values import Floats
@@ -94,22 +95,22 @@ def _shares(axes: Axes, screes: tuple[ReleasedScree, ...]) -> None:
 
 
 def noise_bars(scree: ReleasedScree) -> tuple[Floats, Floats]:
-    """The 95 % noise intervals; of an older release, two standard deviations."""
+    """The 95 % noise intervals; of an older release, around its values."""
     if scree.noise_low:
         return np.array(scree.noise_low), np.array(scree.noise_high)
-    return _around(scree, np.array(scree.noise_scales))
+    return _around(scree, NORMAL_95 * np.array(scree.noise_scales))
 
 
 def total_bars(scree: ReleasedScree) -> tuple[Floats, Floats] | None:
     """Noise and sampling together, two standard deviations; none of an older release."""
     if not scree.sampling_scales:
         return None
-    return _around(scree, np.hypot(scree.noise_scales, scree.sampling_scales))
+    return _around(scree, 2 * np.hypot(scree.noise_scales, scree.sampling_scales))
 
 
-def _around(scree: ReleasedScree, deviations: Floats) -> tuple[Floats, Floats]:
-    """Two standard deviations either way; a variance goes down to 0 at most."""
-    values, reach = np.array(scree.values), 2 * deviations
+def _around(scree: ReleasedScree, reach: Floats) -> tuple[Floats, Floats]:
+    """As far either way; a variance goes down to 0 at most."""
+    values = np.array(scree.values)
     return np.maximum(values - reach, 0.0), values + reach
 
 
