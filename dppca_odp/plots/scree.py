@@ -44,10 +44,10 @@ def plot_scree(release: Release) -> Picture:
 def _eigenvalues(axes: Axes, screes: tuple[ReleasedScree, ...]) -> None:
     for number, scree in enumerate(screes):
         at, values = _positions(scree, number, len(screes), width=0.3), np.array(scree.values)
-        higher = np.array([is_likely_higher(scree, k) for k in range(len(values))])
+        higher = np.array([_is_likely_higher(scree, k) for k in range(len(values))])
         drawn: dict[str, Any] = {"color": colour(number), "zorder": 2, "clip_on": False}
         marker: dict[str, Any] = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4.5}
-        noise, total = noise_bars(scree), total_bars(scree)
+        noise, total = _noise_bars(scree), _total_bars(scree)
         if total is not None:
             axes.vlines(at, *total, linewidth=THIN, **drawn)
         axes.vlines(at, *noise, linewidth=THICK, alpha=0.55, **drawn)
@@ -69,10 +69,10 @@ def _eigenvalues(axes: Axes, screes: tuple[ReleasedScree, ...]) -> None:
 def _explained(screes: tuple[ReleasedScree, ...]) -> str:
     """What bars and markers are, in words."""
     bars = "thick bar: 95 % interval of the noise"
-    if any(total_bars(scree) is not None for scree in screes):
+    if any(_total_bars(scree) is not None for scree in screes):
         bars += "; thin bar: noise and sampling, two sd"
     lines = ["scree", bars]
-    if any(is_likely_higher(scree, k) for scree in screes for k in range(len(scree.values))):
+    if any(_is_likely_higher(scree, k) for scree in screes for k in range(len(scree.values))):
         lines.append("open, with an arrow: the variance is likely higher than its value")
     return "\n".join(lines)
 
@@ -94,14 +94,14 @@ def _shares(axes: Axes, screes: tuple[ReleasedScree, ...]) -> None:
     _component_ticks(axes, screes)
 
 
-def noise_bars(scree: ReleasedScree) -> tuple[Floats, Floats]:
+def _noise_bars(scree: ReleasedScree) -> tuple[Floats, Floats]:
     """The 95 % noise intervals; of an older release, around its values."""
     if scree.noise_low:
         return np.array(scree.noise_low), np.array(scree.noise_high)
     return _around(scree, NORMAL_95 * np.array(scree.noise_scales))
 
 
-def total_bars(scree: ReleasedScree) -> tuple[Floats, Floats] | None:
+def _total_bars(scree: ReleasedScree) -> tuple[Floats, Floats] | None:
     """Noise and sampling together, two standard deviations; none of an older release."""
     if not scree.sampling_scales:
         return None
@@ -114,7 +114,7 @@ def _around(scree: ReleasedScree, reach: Floats) -> tuple[Floats, Floats]:
     return np.maximum(values - reach, 0.0), values + reach
 
 
-def is_likely_higher(scree: ReleasedScree, component: int) -> bool:
+def _is_likely_higher(scree: ReleasedScree, component: int) -> bool:
     """Whether a flag says that the variance is likely higher than its value."""
     return not LIKELY_HIGHER.isdisjoint(scree.flags_of(component))
 

@@ -6,8 +6,8 @@ from rich.console import Console
 from accountant import Budget, GaussianLoss, PrivacyUnit, PureLoss, Stage
 from accountant.losses import ApproximateLoss
 from accountant.rules import CommittedRule, GaussianRule
-from dppca_odp.planned import PlannedStage
 from dppca_odp.eigenvalues.method import ScaleOutlook
+from dppca_odp.planned import PlannedStage
 from dppca_odp.preview import Costs, NoiseScales, Preview, ScreeOutlook, in_percent
 
 BUDGET = Budget.of("1/3", "1e-6")

@@ -152,7 +152,7 @@ def test_the_text_shows_intervals_and_sampling_and_says_what_they_are():
 def test_the_text_with_intervals_fits_and_loses_nothing(width, size):
     values = tuple(size / (number + 1) for number in range(20))
     shown = scree(values=values).model_copy(
-        update={name: values for name in ("noise_low", "noise_high", "sampling_scales")}
+        update=dict.fromkeys(("noise_low", "noise_high", "sampling_scales"), values)
     )
     console = Console(width=width, color_system=None, force_jupyter=False)
     with console.capture() as captured:
