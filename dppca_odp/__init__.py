@@ -11,6 +11,7 @@ OpenDP's features ``contrib`` and ``honest-but-curious`` (see ``dppca_odp.spaces
 """
 
 from accountant import Accountant, Budget, BudgetExceeded, PrivacyUnit
+from dppca_odp.advice import Advice, advise
 from dppca_odp.columns import Column, Label
 from dppca_odp.directions import (
     Directions,
@@ -143,6 +144,7 @@ __all__ = [
     "PMWM",
     "Accountant",
     "Adaptive",
+    "Advice",
     "Budget",
     "BudgetExceeded",
     "Cells",
@@ -175,6 +177,7 @@ __all__ = [
     "Scree",
     "SearchGrid",
     "UnusableTable",
+    "advise",
     "draw_pairing",
     "gaussian_to_approximate",
     "load_table",

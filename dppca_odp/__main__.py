@@ -1,4 +1,4 @@
-"""The command line: preview, run, plot, schema, demo.
+"""The command line: advise, preview, run, plot, schema, demo.
 
 Exit status: 0 done; 1 a release that stopped after its charge, or a bug caught before it;
 2 wrong usage or plan; 3 refused by the budget; 4 unusable data; 130 interrupted.
@@ -18,15 +18,20 @@ from rich.console import Console
 from accountant import (
     Accountant,
     AccountantError,
+    Budget,
     BudgetExceeded,
     GaussianRule,
     NoGrant,
+    PrivacyUnit,
     SumRule,
     TableMismatch,
 )
+from accountant.facts import in_one_line, quoted
 from accountant.rules import gaussian_cost
 from accountant.scripts import INTERRUPTED, leave, run_script
+from dppca_odp.advice import advise as advise_on
 from dppca_odp.budgets import ShareBudget
+from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import DppcaError, InvalidPlan, InvalidRelease, UnusableTable
 from dppca_odp.plan import Plan
 from dppca_odp.plots.pictures import save_pictures
@@ -60,9 +65,17 @@ def preview(
         str | None, typer.Option(metavar="NAME", help="The granted data set in it.")
     ] = None,
     allocation: Allocation = None,
+    guess: Annotated[
+        str | None,
+        typer.Option(
+            metavar="V1,V2,...",
+            help="Rough public guesses of variances, for every scree of so many components, or "
+            "one for all: shows the errors to expect.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a plan costs, stage by stage; no data is read and nothing is charged."""
+    """Show what a plan costs and will likely find; no data is read and nothing is charged."""
     with exit_status():
         asked, accountant = Plan.read(plan), None
         if (ledger is None) != (dataset is None) or (allocation and ledger is None):
@@ -70,7 +83,8 @@ def preview(
         if ledger is not None and dataset is not None:
             accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
             accountant.check_unit(asked.unit)
-        shown = (asked.at(accountant) if accountant else asked).preview(rows, columns)
+        guesses = None if guess is None else guessed(asked, guess)
+        shown = (asked.at(accountant) if accountant else asked).preview(rows, columns, guesses)
         if as_json:
             typer.echo(shown.model_dump_json(indent=2))
             return
@@ -83,6 +97,59 @@ def preview(
             if isinstance(asked.budget, ShareBudget):  # of what remains, however little
                 enough = ""
             console.print(f"{_pool(allocation)} has {left.show_down()} left{enough}.")
+
+
+def guessed(plan: Plan, text: str) -> dict[str, tuple[float, ...]]:
+    """The same guesses for every scree that they suit.
+
+    Raises:
+        InvalidPlan: they are no numbers, or suit none.
+    """
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidPlan(
+            f"guess must be numbers with commas between them; got {quoted(text)}. Write 10,6,3."
+        ) from None
+    components = {
+        release.name: plan.components(release)
+        for release in plan.releases
+        if isinstance(release, Scree)
+    }
+    suited = {
+        name: values * (number if len(values) == 1 else 1)
+        for name, number in components.items()
+        if len(values) in (1, number)
+    }
+    if not suited:
+        known = ", ".join(f"{name} ({number})" for name, number in components.items()) or "none"
+        raise InvalidPlan(
+            f"guess must be one number or one for each component of a scree: {known}; "
+            f"got {len(values)}. Give as many as components."
+        )
+    return suited
+
+
+@app.command()
+def advise(
+    epsilon: Annotated[str, typer.Option(help="The budget's epsilon, as text: 1 or 0.5.")],
+    delta: Annotated[str, typer.Option(help="The budget's delta, such as 1e-6.")],
+    rows: Annotated[int, typer.Option(help="Number of rows of the table.")],
+    columns: Annotated[int, typer.Option(help="Number of measured columns.")],
+    components: Annotated[
+        int | None, typer.Option(help="k; as many as will likely be found if left out.")
+    ] = None,
+    rows_per_person: Annotated[int, typer.Option(help="At most so many rows of one person.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Propose a plan for a budget, or say what would be enough; reads no data."""
+    with exit_status(), in_one_line():
+        unit = PrivacyUnit(rows_per_person=rows_per_person)
+        advice = advise_on(Budget.of(epsilon, delta), rows, columns, components, unit)
+        if as_json:
+            typer.echo(advice.model_dump_json(indent=2))
+            return
+        console.print(advice)
 
 
 @app.command()

@@ -7,7 +7,7 @@ measurement, and run against an accountant.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -41,7 +41,7 @@ from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan, UnusableTable
 from dppca_odp.factors import LEAST, largest_factor
 from dppca_odp.planned import PlannedStage, Setting
-from dppca_odp.preview import Costs, NoiseScales, Preview
+from dppca_odp.preview import Costs, NoiseScales, Preview, ScreeOutlook
 from dppca_odp.primitives.stages import Ask, Program, make_committed_stages, make_in_stages
 from dppca_odp.progress import passes_of, progress_shown
 from dppca_odp.releases import Release
@@ -198,13 +198,20 @@ class Plan(Fact):
         """The delta at which a committed plan is composed: the budget's, rounded down."""
         return float_below(self.whole.delta)
 
-    def preview(self, rows: int, columns: int | None = None) -> Preview:
+    def preview(
+        self,
+        rows: int,
+        columns: int | None = None,
+        guesses: Mapping[str, float | Sequence[float]] | None = None,
+    ) -> Preview:
         """The stages, their shares and losses, for a table of this shape, and what they compare to.
 
         That is their cost by each rule, and the noise of each composition at the same budget.
+        Of a scree whose eigenvalues are guessed, one for each component or one for all, it tells
+        the error to expect. Guesses are public: they must not come from the table.
 
         Raises:
-            InvalidPlan: the plan cannot run on such a table.
+            InvalidPlan: the plan cannot run on such a table; guesses that do not suit it.
         """
         if columns is not None and columns != len(self.columns):
             raise InvalidPlan(
@@ -220,6 +227,16 @@ class Plan(Fact):
             except InvalidPlan:  # not all plans can be committed
                 return None
 
+        guessed = dict(guesses or {})
+        screes = [release for release in self.releases if isinstance(release, Scree)]
+        names = [scree.name for scree in screes]
+        for name in guessed:
+            if name not in names:
+                raise InvalidPlan(
+                    f"guesses must be of the screes {', '.join(names) or '(none)'}; got one of "
+                    f"{name}. Use the plan's names."
+                )
+        shares = self.shares(self.factor(rows))
         price = self.price(rows)
         return Preview(
             budget=price,
@@ -230,6 +247,16 @@ class Plan(Fact):
             stages=stages,
             costs=Costs.of([line.stage for line in stages], Fraction(self.certified_delta)),
             noise_scales=NoiseScales(sum=noise_scales("sum"), committed=noise_scales("committed")),
+            screes=tuple(
+                ScreeOutlook.of(
+                    scree.name,
+                    scree.method,
+                    shares[scree.name],
+                    self.setting(scree, rows),
+                    guessed.get(scree.name),
+                )
+                for scree in screes
+            ),
         )
 
     def make(self, rows: int) -> Measurement:

@@ -1,10 +1,13 @@
-"""What a plan will cost, stage by stage and by each rule, before any data is seen."""
+"""What a plan will cost and what it will likely find, before any data is seen."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import Any, Self
 
+import numpy as np
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -15,8 +18,11 @@ from accountant.errors import InvalidAmount
 from accountant.facts import Fact
 from accountant.rules import CommittedRule, Composition, SumRule, gaussian_cost
 from accountant.specs import Budget, GaussianBudget, PrivacyUnit, Stage
+from dppca_odp.eigenvalues.method import EigenvalueMethod, ScaleOutlook
+from dppca_odp.errors import InvalidPlan
 from dppca_odp.paper import on_paper
-from dppca_odp.planned import PlannedStage
+from dppca_odp.planned import PlannedStage, Setting
+from dppca_odp.values import LARGEST_BOUND
 
 
 class Costs(Fact):
@@ -58,6 +64,96 @@ class NoiseScales(Fact):
     committed: tuple[float | None, ...] | None
 
 
+class ScreeOutlook(Fact):
+    """What a scree will likely be, before it is released."""
+
+    name: str
+    components: int
+    scales: ScaleOutlook | None = None
+    """Whether its method will find scales, if it looks for some."""
+    eigenvalues: tuple[float, ...] = ()
+    """Public guesses; what follows is empty without them."""
+    noise_scales: tuple[float, ...] = ()
+    sampling_scales: tuple[float, ...] = ()
+    expectation: str = ""
+    """What the noise scales are, in words."""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        method: EigenvalueMethod,
+        share: Budget,
+        setting: Setting,
+        guess: float | Sequence[float] | None,
+    ) -> Self:
+        """The outlook of a method at a share of the budget, and with a guess its noise."""
+        public: dict[str, Any] = {
+            "rows": setting.rows,
+            "components": setting.components,
+            "rows_per_person": setting.unit.rows_per_person,
+        }
+        scales = method.scale_outlook(share, **public)
+        if guess is None:
+            return cls(name=name, components=setting.components, scales=scales)
+        eigenvalues = _for_each(name, guess, setting.components)
+        noise = method.expected_noise(share, **public, eigenvalues=eigenvalues)
+        sampling = method.relative_sampling(setting.rows) * np.array(eigenvalues)
+        return cls(
+            name=name,
+            components=setting.components,
+            scales=scales,
+            eigenvalues=eigenvalues,
+            noise_scales=tuple(noise),
+            sampling_scales=tuple(sampling),
+            expectation=method.expectation,
+        )
+
+    @property
+    def totals(self) -> tuple[float, ...]:
+        """Noise and sampling together, in standard deviations."""
+        return tuple(map(math.hypot, self.noise_scales, self.sampling_scales))
+
+    def sentences(self) -> Iterator[str]:
+        """Whether scales will be found, and what the noise is."""
+        if self.scales:
+            count = f"all {self.components} scales" if self.components > 1 else "the scale"
+            yield (
+                f"{self.name}: {self.scales.verdict} to find {count} "
+                f"(chance {in_percent(self.scales.chance)}): {self.scales.reason}."
+            )
+        if self.eigenvalues:
+            yield f"{self.name}: noise: {self.expectation}. sampling: of Gaussian columns."
+
+
+def in_percent(chance: float) -> str:
+    """A chance in percent, never said to be certain."""
+    if chance < 0.01 or chance > 0.99:
+        return "below 1 %" if chance < 0.5 else "above 99 %"
+    return f"{100 * chance:.0f} %"
+
+
+def _for_each(name: str, guess: float | Sequence[float], components: int) -> tuple[float, ...]:
+    """A guess of each eigenvalue from one of all, or of each.
+
+    Raises:
+        InvalidPlan: another number of them, or one that is no variance.
+    """
+    given = np.repeat(guess, components) if np.ndim(guess) == 0 else np.ravel(guess)
+    if len(given) != components:
+        raise InvalidPlan(
+            f"guesses of {name} must be one number or one for each of {components} components; "
+            f"got {len(given)}. Give one number, or as many as components."
+        )
+    wrong = [value for value in given if not 0 < value <= LARGEST_BOUND]
+    if wrong:
+        raise InvalidPlan(
+            f"guesses of {name} must be above 0 and at most {LARGEST_BOUND:g}; got {wrong[0]:g}. "
+            "Guess variances."
+        )
+    return tuple(map(float, given))
+
+
 class Preview(Fact):
     """The stages of a plan on a table of public shape."""
 
@@ -71,6 +167,8 @@ class Preview(Fact):
     """Of these stages."""
     noise_scales: NoiseScales
     """In their order."""
+    screes: tuple[ScreeOutlook, ...] = ()
+    """What the screes of the plan will likely be."""
 
     @property
     def charged(self) -> tuple[Stage, ...]:
@@ -79,7 +177,10 @@ class Preview(Fact):
 
     def __rich__(self) -> RenderableType:
         shape = f"{self.rows} rows by {self.columns} columns; protects {self.unit}."
-        return Group(Text(shape), self._stages(), self._noise(), self._rules())
+        guessed = [self._errors()] if any(scree.eigenvalues for scree in self.screes) else []
+        told = [Text(line) for scree in self.screes for line in scree.sentences()]
+        tables = (self._stages(), self._noise(), self._rules())
+        return Group(Text(shape), *tables, *guessed, *told)
 
     def _stages(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -112,6 +213,31 @@ class Preview(Fact):
         ):
             shown = ("" if scale is None else f"{scale:.4g}" for scale in both)
             table.add_row(line.stage.name, *shown, line.noise)
+        return table
+
+    def _errors(self) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column("scree", overflow="fold")
+        names = ("component", "guess", "noise\n(sd)", "sampling\n(sd)", "both\n(sd)", "relative")
+        for name in names:
+            table.add_column(name, justify="right", no_wrap=True)
+        for scree in self.screes:
+            for number, (guess, noise, sampling, total) in enumerate(
+                zip(
+                    scree.eigenvalues,
+                    scree.noise_scales,
+                    scree.sampling_scales,
+                    scree.totals,
+                    strict=True,
+                ),
+                start=1,
+            ):
+                errors = (f"{error:.2g}" for error in (noise, sampling, total))
+                name = scree.name if number == 1 else ""
+                table.add_row(
+                    name, str(number), f"{guess:.4g}", *errors, f"{100 * total / guess:.3g} %"
+                )
+            table.add_section()
         return table
 
     def _rules(self) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
@@ -26,10 +27,18 @@ if TYPE_CHECKING:
     from dppca_odp.plots.display import Gallery
 
 LOADINGS_ACROSS = 5
-NOISE_ONLY = (
-    "noise (sd) is that of the privacy noise alone: neither sampling error nor what clipping or "
-    "winsorizing takes away from the tail."
+NOISE_NOTE = (
+    "noise: 95 times in 100 the interval holds what the method would give at the same cutoffs "
+    "without its last noise; what clipping takes from a tail is not in it."
 )
+SAMPLING_NOTE = (
+    "sampling: how far the sample is from its population (sd), of Gaussian columns, from the "
+    "released values; a heavier tail has more. share: among the components here."
+)
+
+
+#: What releases that were written before do not have.
+Later = Annotated[tuple[float, ...], Field(exclude_if=lambda given: not given)]
 
 
 class ReleasedDirections(Fact):
@@ -86,6 +95,31 @@ class ReleasedScree(Fact):
     upper: tuple[float, ...]
     """The range each mean was taken over."""
     warnings: tuple[str, ...]
+    noise_low: Later = ()
+    noise_high: Later = ()
+    """The 95 % noise interval of each value, before values are made nonincreasing."""
+    sampling_scales: Later = ()
+    """How far the sample is from its population, in standard deviations: of Gaussian columns, from
+    the released values."""
+    flags: Annotated[
+        tuple[tuple[str, ...], ...], Field(exclude_if=lambda given: not any(given))
+    ] = ()
+    """What to know of each component, in words that ``warnings`` explain."""
+
+    @model_validator(mode="after")
+    def _one_for_each_component(self) -> Self:
+        for name in ("noise_low", "noise_high", "sampling_scales", "flags"):
+            given = getattr(self, name)
+            if given and len(given) != len(self.values):
+                raise ValueError(
+                    f"{name} must be one for each of {len(self.values)} components; got "
+                    f"{len(given)}. Use a release as it was written."
+                )
+        return self
+
+    def flags_of(self, component: int) -> tuple[str, ...]:
+        """What to know of a component, counted from 0."""
+        return self.flags[component] if self.flags else ()
 
 
 class ReleasedScores(Fact):
@@ -186,24 +220,13 @@ class Release(Fact):
         return tuple(r for r in self.results if isinstance(r, ReleasedScores))
 
     def __rich__(self) -> RenderableType:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
-        table.add_column("eigenvalues")
-        table.add_column("component", justify="right")
-        table.add_column("variance", justify="right")
-        table.add_column("noise (sd)", justify="right")
-        table.add_column("share among the k", justify="right")
-        for scree in self.screes:
-            lines = zip(scree.values, scree.noise_scales, scree.proportions, strict=True)
-            for number, (value, noise, share) in enumerate(lines, start=1):
-                name = scree.name if number == 1 else ""
-                table.add_row(name, str(number), f"{value:.4g}", f"{noise:.2g}", f"{share:.1%}")
-            table.add_section()
+        table = _eigenvalues(self.screes)
         directions = [r for r in self.results if isinstance(r, ReleasedDirections)]
         loadings = [table for result in directions for table in _loadings(result, self.columns)]
         variances = [_of_columns(scree, self.columns) for scree in self.column_variances]
         notes = [Text(f"note: {warning}", style="dim") for warning in self.warnings]
-        if self._variances:
-            notes.insert(0, Text(NOISE_ONLY, style="dim"))
+        explained = (NOISE_NOTE, SAMPLING_NOTE) if self._variances else ()
+        notes = [Text(note, style="dim") for note in explained] + notes
         if self.from_ledger:
             paid = f"From the ledger, measured {self.time:%Y-%m-%d %H:%M} UTC; nothing was charged."
             notes.append(Text(paid))
@@ -232,14 +255,43 @@ class Release(Fact):
         return read_file(cls, path, "the release must be a readable file", InvalidRelease)
 
 
+def _eigenvalues(screes: tuple[ReleasedScree, ...]) -> Table:
+    """A line for each component; blank where an older release says nothing."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("scree", overflow="fold")
+    for name in ("component", "variance", "noise\n(sd)"):
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("95 % interval\nof the noise", justify="right", no_wrap=True)
+    for name in ("sampling\n(sd)", "share"):
+        table.add_column(name, justify="right", overflow="fold")
+    for scree in screes:
+        for number, told in enumerate(_errors(scree), start=1):
+            name = scree.name if number == 1 else ""
+            table.add_row(name, str(number), *told, f"{scree.proportions[number - 1]:.1%}")
+        table.add_section()
+    return table
+
+
+def _errors(scree: ReleasedScree) -> Iterator[tuple[str, ...]]:
+    """Value, noise, its interval and the sampling error; blank where an older release is silent."""
+    intervals = zip(scree.noise_low, scree.noise_high, strict=True)
+    return zip_longest(
+        [f"{value:.4g}" for value in scree.values],
+        [f"{noise:.2g}" for noise in scree.noise_scales],
+        [f"{low:.4g} to {high:.4g}" for low, high in intervals],
+        [f"{scale:.2g}" for scale in scree.sampling_scales],
+        fillvalue="",
+    )
+
+
 def _of_columns(scree: ReleasedScree, columns: tuple[str, ...]) -> Table:
     """One line a column, in squared units of its own: shares would mean nothing."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(scree.name)
-    table.add_column("variance", justify="right")
-    table.add_column("noise (sd)", justify="right")
-    for column, value, noise in zip(columns, scree.values, scree.noise_scales, strict=True):
-        table.add_row(column, f"{value:.4g}", f"{noise:.2g}")
+    for name in ("variance", "noise\n(sd)", "95 % interval\nof the noise", "sampling\n(sd)"):
+        table.add_column(name, justify="right")
+    for column, told in zip(columns, _errors(scree), strict=True):
+        table.add_row(column, *told)
     return table
 
 

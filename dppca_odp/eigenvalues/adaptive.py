@@ -23,16 +23,25 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
+from scipy.special import ndtr
 
 from accountant.specs import Budget, Stage
 from dppca_odp.eigenvalues.flags import OF_THE_BULK, Flag, sentences
-from dppca_odp.eigenvalues.method import NORMAL_95, EigenvalueMethod, Estimate, draw_pairs
+from dppca_odp.eigenvalues.method import (
+    LIKELY,
+    NORMAL_95,
+    EigenvalueMethod,
+    Estimate,
+    ScaleOutlook,
+    draw_pairs,
+    mean_pairs,
+)
 from dppca_odp.eigenvalues.shape import (
     SCALES,
     cutoff_of_tail,
@@ -108,6 +117,9 @@ TINY = 1e-300
 class Adaptive(EigenvalueMethod):
     """Parameters of the adaptive method: none must be given."""
 
+    expectation: ClassVar[str] = (
+        "of Gaussian columns whose scales are found; a heavier tail has more"
+    )
     kind: Literal["adaptive"] = "adaptive"
     degree: Annotated[int, Field(ge=2, multiple_of=2)] = 16
     """Each row is in this many pairs (fewer when the table is small); no privacy cost."""
@@ -119,17 +131,70 @@ class Adaptive(EigenvalueMethod):
         self, share: Budget, *, rows: int, components: int, rows_per_person: int
     ) -> tuple[PlannedStage, ...]:
         """One stage: the chain, whose loss is that of one Gaussian."""
-        degree = ring_degree(rows, self.degree)
-        chain = chain_stage(share, components, pairs_changed(rows, degree, rows_per_person))
+        d_in = pairs_changed(rows, self.fitted_degree(rows), rows_per_person)
+        chain = chain_stage(share, components, d_in)
         stage = Stage(name="chain", budget=share, losses=(chain.loss,))
         return (PlannedStage(stage=stage, noise_scale=None, noise="depends on the private scales"),)
+
+    def fitted_degree(self, rows: int) -> int:
+        """That of a ring, in a small table less."""
+        return ring_degree(rows, self.degree)
+
+    @property
+    def exponent(self) -> float:
+        """Between equal noise and the least total variance."""
+        return NOISE_EXPONENT
+
+    def unit_noise(
+        self, share: Budget, *, rows: int, components: int, rows_per_person: int
+    ) -> float:
+        """The noise of a mean of values up to 1, were all of mu spent on it."""
+        of = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
+        return of["d_in"] / (of["pairs"] * chain_stage(share, components, of["d_in"]).mu)
+
+    def scale_outlook(
+        self, share: Budget, *, rows: int, components: int, rows_per_person: int
+    ) -> ScaleOutlook:
+        """The signal of each component is normal around what it is of a Gaussian one."""
+        noise = self.unit_noise(
+            share, rows=rows, components=components, rows_per_person=rows_per_person
+        )
+        full = full_signal(noise, components)
+        part = Parts.of(noise, components, robust=self.robust).scale
+        needed = likely_signal(components) / (full * math.sqrt(MOST_SCALE_PART)) * 2 / noise
+        by = f" / {rows_per_person}" if rows_per_person > 1 else ""
+        return ScaleOutlook(
+            chance=chance_of_scales(full * math.sqrt(part), components),
+            reason=f"n mu{by} (rows times mu) is {2 / noise:.0f}; likely from {needed:.0f} on",
+        )
+
+    def expected_noise(
+        self,
+        share: Budget,
+        *,
+        rows: int,
+        components: int,
+        rows_per_person: int,
+        eigenvalues: npt.ArrayLike,
+    ) -> Floats:
+        """That of the cutoffs which the rules give Gaussian columns whose scales are found."""
+        noise = self.unit_noise(
+            share, rows=rows, components=components, rows_per_person=rows_per_person
+        )
+        mean_noise = noise / math.sqrt(Parts.of(noise, components, robust=self.robust).mean)
+        scales = np.asarray(eigenvalues, dtype=np.float64)
+        cutoff = min(gaussian_cutoff(noise), largest_cutoff(scales, mean_noise))
+        cutoff = ROBUST_CUTOFF if self.robust else max(LEAST_CUTOFF, cutoff)
+        units = units_of(cutoff * scales)
+        of_clipped = mean_noise * np.linalg.norm(units) * cutoff * scales / units
+        return of_clipped / growth_of_clipped_mean(np.full(components, cutoff))
 
     def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int
     ) -> Program[Estimate]:
         """One question: the chain over pairs on a ring."""
         rows, components = matrix_shape(input_domain, input_metric)
-        pairs = draw_pairs(input_domain, input_metric, degree=ring_degree(rows, self.degree))
+        pairs = draw_pairs(input_domain, input_metric, degree=self.fitted_degree(rows))
         d_in = pairs.map(rows_per_person)
         stage = chain_stage(share, components, d_in)
         number, _ = matrix_shape(pairs.output_domain, pairs.output_metric)
@@ -182,6 +247,22 @@ class Parts(NamedTuple):
 def full_signal(noise: float, components: int) -> float:
     """Of a Gaussian component at its own scale, were all of mu spent on its octaves."""
     return SIGNAL / (noise * math.sqrt(2 * components))
+
+
+def chance_of_scales(signal: float, components: int) -> float:
+    """That one is found alone and the others near it, if the signal of each is normal."""
+    alone = 1 - (1 - float(ndtr(signal - FOUND))) ** components
+    return alone * float(ndtr(signal - FOUND_NEAR)) ** components
+
+
+def likely_signal(components: int) -> float:
+    """The least signal at which all are likely found."""
+    low, high = FOUND_NEAR, 4 * FOUND
+    for _ in range(50):
+        middle = (low + high) / 2
+        is_likely = chance_of_scales(middle, components) >= LIKELY
+        low, high = (low, middle) if is_likely else (middle, high)
+    return high
 
 
 class Looks(NamedTuple):
@@ -326,8 +407,7 @@ def find_tail(
     A component whose scale is 0 takes no part. ``mean_noise`` is that of a mean up to 1: the cutoff
     keeps the noise below half of the scales, in Euclidean norm.
     """
-    gaussian = max(LEAST_CUTOFF, cutoff_of_tail(min(0.5, 7.5 * noise)))
-    candidates = gaussian * 2.0 ** np.arange(2**TAIL_COUNTS - 1)
+    candidates = gaussian_cutoff(noise) * 2.0 ** np.arange(2**TAIL_COUNTS - 1)
     taking_part = scales > 0
     low, high = 0, len(candidates)
     while low < high:
@@ -339,8 +419,19 @@ def find_tail(
             low = at + 1
         else:
             high = at
-    most = MOST_NOISE / mean_noise * np.linalg.norm(scales) / max(scales.sum(), TINY)
+    most = largest_cutoff(scales, mean_noise)
     return Tail(max(LEAST_CUTOFF, min(candidates[min(low, len(candidates) - 1)], most)), low)
+
+
+def gaussian_cutoff(noise: float) -> float:
+    """Where Gaussian columns are clipped, in scales: what lies beyond is less than noise."""
+    return max(LEAST_CUTOFF, cutoff_of_tail(min(0.5, 7.5 * noise)))
+
+
+def largest_cutoff(scales: Floats, mean_noise: float) -> float:
+    """In scales: beyond, the noise is above half of the scales, in Euclidean norm."""
+    largest: float = MOST_NOISE / mean_noise * np.linalg.norm(scales) / max(scales.sum(), TINY)
+    return largest
 
 
 # --- 3. mean ---------------------------------------------------------------------------------

@@ -6,21 +6,26 @@ There is no universally suitable constant: it is public knowledge, or it must be
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
 
 from accountant.specs import Budget, Stage
-from dppca_odp.eigenvalues.method import Estimate, SourceMethod, draw_pairs
+from dppca_odp.eigenvalues.method import (
+    Estimate,
+    SourceMethod,
+    draw_pairs,
+    mean_pairs,
+    noise_of_means,
+)
 from dppca_odp.planned import PlannedStage
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
-from dppca_odp.primitives.pairs import number_of_pairs, pairs_changed
 from dppca_odp.primitives.stages import Ask, Program
-from dppca_odp.primitives.sums import allocated_units, decode_noise
 from dppca_odp.spaces import matrix_shape, to_then
-from dppca_odp.values import Bound
+from dppca_odp.values import Bound, Floats
 
 PositiveBound = Annotated[Bound, Field(gt=0)]
 
@@ -28,6 +33,7 @@ PositiveBound = Annotated[Bound, Field(gt=0)]
 class Clipped(SourceMethod):
     """Parameters of the clipped mean."""
 
+    expectation: ClassVar[str] = "exact, whatever the columns"
     kind: Literal["clipped"] = "clipped"
     clipping_bound: PositiveBound | Annotated[tuple[PositiveBound, ...], Field(min_length=1)]
     """C > 0, in squared data units: one for all components, or one for each."""
@@ -55,24 +61,11 @@ class Clipped(SourceMethod):
         self, share: Budget, *, rows: int, components: int, rows_per_person: int
     ) -> tuple[PlannedStage, ...]:
         """One stage: the mean."""
-        degree = self.fitted_degree(rows)
-        upper = self.bounds(components)
-        units = allocated_units(upper, self.exponent)
-        planned = mean_stage(
-            share,
-            columns=components,
-            d_in=pairs_changed(rows, degree, rows_per_person),
-            units=units,
-        )
-        noise = decode_noise(
-            planned.scale,
-            lower=0,
-            upper=upper,
-            pairs=number_of_pairs(rows, degree),
-            columns=components,
-            units=units,
-        )
-        stage = Stage(name="mean", budget=share, losses=(planned.loss,))
+        pairs = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
+        bounds = self.bounds(components)
+        loss = mean_stage(share, columns=components, d_in=pairs["d_in"]).loss
+        noise = noise_of_means(share, bounds, exponent=self.exponent, **pairs)
+        stage = Stage(name="mean", budget=share, losses=(loss,))
         return (
             PlannedStage(
                 stage=stage,
@@ -80,6 +73,19 @@ class Clipped(SourceMethod):
                 noise="standard deviation of the largest eigenvalue noise",
             ),
         )
+
+    def expected_noise(
+        self,
+        share: Budget,
+        *,
+        rows: int,
+        components: int,
+        rows_per_person: int,
+        eigenvalues: npt.ArrayLike,
+    ) -> Floats:
+        """That of the clipping bounds, whatever the eigenvalues: exact."""
+        pairs = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
+        return noise_of_means(share, self.bounds(components), exponent=self.exponent, **pairs)
 
     def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,14 @@ from pydantic import Field, model_validator
 from accountant.amounts import Amount
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
-from dppca_odp.eigenvalues.method import Estimate, SourceMethod, draw_pairs
+from dppca_odp.eigenvalues.method import (
+    Estimate,
+    ScaleOutlook,
+    SourceMethod,
+    draw_pairs,
+    mean_pairs,
+    noise_of_means,
+)
 from dppca_odp.planned import PlannedStage, Weighted
 from dppca_odp.primitives.means import mean_stage
 from dppca_odp.primitives.noise import AskSums, Link, lowered, make_gaussian_chain
@@ -38,11 +45,14 @@ from dppca_odp.values import Finite, Floats, Positive
 LEAST_PAIRS = 4
 #: Iterates and noise scales are clamped to this, so that no step size overflows.
 LARGEST_MEAN = 1e190
+#: The median of (w_a - w_b)^2 / 2 in a Gaussian column of variance 1, which a block's is near.
+GAUSSIAN_SCALE = 0.266695
 
 
 class Huber(Weighted, SourceMethod):
     """Parameters of the Huber mean."""
 
+    expectation: ClassVar[str] = "of Gaussian columns whose scales are found; else mostly far more"
     kind: Literal["huber"] = "huber"
     lowest_scale: Annotated[int, Field(ge=-1000, le=1000)]
     """r_min: the least candidate scale is 2^r_min."""
@@ -119,6 +129,50 @@ class Huber(Weighted, SourceMethod):
                 noise="scale of the noise on counts of blocks",
             ),
             PlannedStage(stage=descent, noise_scale=None, noise="depends on the private scales"),
+        )
+
+    def expected_noise(
+        self,
+        share: Budget,
+        *,
+        rows: int,
+        components: int,
+        rows_per_person: int,
+        eigenvalues: npt.ArrayLike,
+    ) -> Floats:
+        """That of the last step, with thresholds from the scale of Gaussian columns."""
+        pairs = number_of_pairs(rows, 1)
+        steps, _ = self.counts(pairs)
+        share_of_descent = self.split.divide(share)["gradient descent"]
+        exact = np.log2(GAUSSIAN_SCALE * np.square(np.asarray(eigenvalues, dtype=np.float64)))
+        tau = robustification_thresholds(
+            np.exp2(np.clip(np.floor(exact), self.lowest_scale, self.highest_scale)),
+            epsilon=float(share_of_descent.epsilon),
+            pairs=pairs,
+            components=components,
+        )
+        of_mean = noise_of_means(
+            share_of_descent,
+            2 * tau,
+            exponent=self.exponent,
+            **mean_pairs(rows, self.fitted_degree(rows), rows_per_person),
+        )
+        return self.step_size * math.sqrt(steps) * of_mean
+
+    def scale_outlook(
+        self, share: Budget, *, rows: int, components: int, rows_per_person: int
+    ) -> ScaleOutlook:
+        """Half of the blocks on one scale, against the largest noise on all others."""
+        scale, _ = self.stages(
+            share, rows=rows, components=components, rows_per_person=rows_per_person
+        )
+        _, blocks = self.counts(number_of_pairs(rows, 1))
+        assert scale.noise_scale is not None
+        others = self.highest_scale - self.lowest_scale
+        one = (1 - math.exp(-blocks / 2 / scale.noise_scale) / 2) ** others
+        return ScaleOutlook(
+            chance=one**components,
+            reason=f"{blocks} blocks, noise of scale {scale.noise_scale:.3g} on each count",
         )
 
     def program(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric, Transformation
 from pydantic import AfterValidator, Field
 
@@ -13,13 +15,25 @@ from accountant.facts import Fact
 from accountant.specs import Budget
 from dppca_odp.eigenvalues.flags import Flag
 from dppca_odp.planned import PlannedStage
-from dppca_odp.primitives.pairs import draw_pairing, make_half_squared_differences, ring_degree
+from dppca_odp.primitives.means import mean_stage
+from dppca_odp.primitives.pairs import (
+    draw_pairing,
+    make_half_squared_differences,
+    number_of_pairs,
+    pairs_changed,
+    ring_degree,
+)
 from dppca_odp.primitives.stages import Program, make_in_stages
+from dppca_odp.primitives.sums import allocated_units, decode_noise
 from dppca_odp.spaces import matrix_shape
 from dppca_odp.values import Floats
 
 #: Two-sided 95 % point of the standard normal distribution.
 NORMAL_95 = 1.959963984540054
+
+
+#: A chance from here on is called likely, below EVEN not likely, and uncertain between.
+LIKELY, EVEN = 0.95, 0.5
 
 
 def _one_or_even(degree: int) -> int:
@@ -59,6 +73,22 @@ class Estimate(NamedTuple):
         return np.maximum(self.values - reach, 0.0), np.maximum(self.values + reach, 0.0)
 
 
+class ScaleOutlook(Fact):
+    """Whether a method that looks for scales will likely find them; known before it runs."""
+
+    chance: float
+    """That the scales of all components are found, were their columns Gaussian."""
+    reason: str
+    """What the chance goes by, in public numbers."""
+
+    @property
+    def verdict(self) -> str:
+        """The chance in words."""
+        if self.chance < EVEN:
+            return "not likely"
+        return "uncertain" if self.chance < LIKELY else "likely"
+
+
 class EigenvalueMethod(Fact, ABC):
     """The public parameters of a method, its stages, and what it asks in them.
 
@@ -66,12 +96,46 @@ class EigenvalueMethod(Fact, ABC):
     the exact budget of the release; ``rows_per_person`` the rows that one privacy unit can change.
     """
 
+    expectation: ClassVar[str]
+    """What ``expected_noise`` is, in words."""
+
     def check(self, components: int) -> None:
         """Refuse a number of components that the parameters do not suit.
 
         Raises:
             ValueError: there is one parameter for each of another number.
         """
+
+    def fitted_degree(self, rows: int) -> int:
+        """How many pairs of the mean each of so many rows is in: disjoint pairs."""
+        return 1
+
+    @property
+    def exponent(self) -> float:
+        """How the noise of a mean grows with its range: theta, see ``primitives/sums.py``."""
+        return 1.0
+
+    def relative_sampling(self, rows: int) -> float:
+        """How far the sample is from a Gaussian population, as a share of the variance."""
+        return math.sqrt(2 / rows * (1 + 1 / self.fitted_degree(rows)))
+
+    @abstractmethod
+    def expected_noise(
+        self,
+        share: Budget,
+        *,
+        rows: int,
+        components: int,
+        rows_per_person: int,
+        eigenvalues: npt.ArrayLike,
+    ) -> Floats:
+        """The noise scales to expect of Gaussian columns with these variances."""
+
+    def scale_outlook(
+        self, share: Budget, *, rows: int, components: int, rows_per_person: int
+    ) -> ScaleOutlook | None:
+        """Whether scales will be found; none of a method that cannot miss them."""
+        return None
 
     @abstractmethod
     def stages(
@@ -116,7 +180,7 @@ class SourceMethod(EigenvalueMethod):
 
     @property
     def exponent(self) -> float:
-        """theta of the noise: see ``primitives/sums.py``."""
+        """That of the allocation."""
         return EXPONENTS[self.noise_allocation]
 
     def fitted_degree(self, rows: int) -> int:
@@ -133,3 +197,21 @@ def draw_pairs(input_domain: Domain, input_metric: Metric, *, degree: int) -> Tr
     rows, _ = matrix_shape(input_domain, input_metric)
     pairing = draw_pairing(rows, degree)
     return make_half_squared_differences(input_domain, input_metric, pairing=pairing)
+
+
+def noise_of_means(
+    share: Budget, ranges: npt.ArrayLike, *, pairs: int, d_in: int, exponent: float
+) -> Floats:
+    """Noise scales of a Gaussian mean over such ranges, of which d pairs can change."""
+    widths = np.asarray(ranges, dtype=np.float64)
+    units = allocated_units(widths, exponent)
+    stage = mean_stage(share, columns=len(widths), d_in=d_in, units=units)
+    return decode_noise(
+        stage.scale, lower=0, upper=widths, pairs=pairs, columns=len(widths), units=units
+    )
+
+
+def mean_pairs(rows: int, degree: int, rows_per_person: int) -> dict[str, int]:
+    """How many pairs a mean is over, and how many of them a person can change."""
+    d_in = pairs_changed(rows, degree, rows_per_person)
+    return {"pairs": number_of_pairs(rows, degree), "d_in": d_in}

@@ -6,16 +6,25 @@ unit and number of steps are public parameters; geometric instead of exponential
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field, model_validator
 
 from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
-from dppca_odp.eigenvalues.method import Estimate, SourceMethod, draw_pairs
+from dppca_odp.eigenvalues.method import (
+    Estimate,
+    SourceMethod,
+    draw_pairs,
+    mean_pairs,
+    noise_of_means,
+)
+from dppca_odp.eigenvalues.shape import cutoff_of_tail
 from dppca_odp.planned import PlannedStage, Weighted
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
 from dppca_odp.primitives.noise import lowered
@@ -38,6 +47,9 @@ SPLIT = Split(
 class PMWM(Weighted, SourceMethod):
     """Parameters of the private modified winsorized mean."""
 
+    expectation: ClassVar[str] = (
+        "at most this: noise often stops a search early, and lower cutoffs have less"
+    )
     kind: Literal["pmwm"] = "pmwm"
     lower_bound: Bound
     """a, in squared data units: no cutoff lies below it."""
@@ -132,6 +144,47 @@ class PMWM(Weighted, SourceMethod):
             ),
         )
 
+    def relative_sampling(self, rows: int) -> float:
+        """A mean over half of disjoint pairs has half of the rows."""
+        used = len(self.parts(number_of_pairs(rows, 1))[1]) / number_of_pairs(rows, 1)
+        known = super().relative_sampling(rows)
+        return known / math.sqrt(used) if self.fitted_degree(rows) == 1 else known
+
+    def expected_noise(
+        self,
+        share: Budget,
+        *,
+        rows: int,
+        components: int,
+        rows_per_person: int,
+        eigenvalues: npt.ArrayLike,
+    ) -> Floats:
+        """That of the range between the quantiles of Gaussian columns.
+
+        A search that noise stops early finds lower cutoffs, and then there is less noise.
+        """
+        for_quantiles, for_mean = self.parts(number_of_pairs(rows, 1))
+        pairs = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
+        if self.fitted_degree(rows) == 1:
+            number = len(for_mean)
+            pairs = {"pairs": number, "d_in": min(rows_per_person, number)}
+        trim = self.trim(len(for_quantiles))
+        last = float(self.grid.points()[-1])
+        upper, lower = (
+            np.clip(
+                np.minimum(np.multiply(eigenvalues, cutoff_of_tail(share_above)), last),
+                self.lower_bound,
+                self.upper_bound,
+            )
+            for share_above in (trim, 1 - trim)
+        )
+        of_mean = self.split.divide(share)["mean"]
+        return noise_of_means(of_mean, upper - lower, exponent=self.exponent, **pairs)
+
+    def trim(self, pairs: int) -> float:
+        """zeta: the share trimmed at either end."""
+        return min(max(self.trim_constant / pairs, self.trim_fraction), 0.49)
+
     def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int
     ) -> Program[Estimate]:
@@ -152,7 +205,7 @@ class PMWM(Weighted, SourceMethod):
         shares = self.split.divide(share)
         each = shares["quantile"].epsilon / (2 * components)
         rate = lowered(Fraction(lowered(each)) / (2 * d_quantile))
-        trim = min(max(self.trim_constant / len(for_quantiles), self.trim_fraction), 0.49)
+        trim = self.trim(len(for_quantiles))
         points = self.grid.points()
 
         def quantile(column: int, level: float) -> Measurement:

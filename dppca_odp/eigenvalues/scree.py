@@ -89,6 +89,7 @@ class Scree(PlannedRelease):
         values = nonnegative(answer.values)
         if self.nonincreasing:
             values = nonincreasing(values)
+        low, high = answer.noise_interval
         return ReleasedScree(
             name=self.name,
             method=self.method.kind,
@@ -100,6 +101,10 @@ class Scree(PlannedRelease):
             lower=tuple(answer.lower),
             upper=tuple(answer.upper),
             warnings=answer.warnings,
+            noise_low=tuple(low),
+            noise_high=tuple(high),
+            sampling_scales=tuple(self.method.relative_sampling(setting.rows) * values),
+            flags=answer.flags,
         )
 
 

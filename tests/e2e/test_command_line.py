@@ -165,6 +165,61 @@ def test_preview_prices_a_plan_without_data(place: Path) -> None:
     assert names == ["directions: matrix", "pmwm: quantile", "pmwm: mean"]
 
 
+def test_preview_with_guesses_tells_the_errors_to_expect(place: Path) -> None:
+    words = ["preview", "plan.json", "--rows", "400", "--columns", "3", "--guess", "300,2"]
+    shown = script("dppca_odp", place, *words)
+    assert shown.returncode == 0, shown.stderr
+    assert "pmwm: noise: at most this" in shown.stdout
+    (scree,) = json.loads(script("dppca_odp", place, *words, "--json").stdout)["screes"]
+    assert scree["eigenvalues"] == [300, 2]
+    assert min(scree["noise_scales"] + scree["sampling_scales"]) > 0
+    one = script("dppca_odp", place, *words[:-1], "4", "--json")
+    assert json.loads(one.stdout)["screes"][0]["eigenvalues"] == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("guess", "words"),
+    [
+        ("1,2,3", ["guess must be one number", "pmwm (2)", "got 3"]),
+        ("many", ["guess must be numbers with commas", "'many'"]),
+        ("1,,2", ["guess must be numbers with commas"]),
+        ("1,-2", ["guesses of pmwm must be above 0", "got -2"]),
+    ],
+)
+def test_a_guess_that_suits_no_scree_is_status_2_in_one_line(place: Path, guess, words) -> None:
+    line = ["preview", "plan.json", "--rows", "400", "--columns", "3", f"--guess={guess}"]
+    assert_refused(script("dppca_odp", place, *line), 2, *words)
+
+
+def test_advice_is_a_plan_that_previews_or_what_would_do(place: Path) -> None:
+    words = ["advise", "--epsilon", "1", "--delta", "1e-6", "--columns", "3", "--rows"]
+    shown = script("dppca_odp", place, *words, "4000")
+    assert shown.returncode == 0, shown.stderr
+    (place / "advised.json").write_text(shown.stdout[shown.stdout.index("{") :])
+    priced = script("dppca_odp", place, "preview", "advised.json", "--rows", "4000", "--columns=3")
+    assert "scree: likely to find all 3 scales" in priced.stdout, priced.stderr
+    more = ["400", "--components", "2", "--rows-per-person", "2", "--json"]
+    refused = json.loads(script("dppca_odp", place, *words, *more).stdout)
+    assert refused["plan"] is None
+    assert refused["least_rows"] > 400
+    assert refused["unit"]["rows_per_person"] == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (["--epsilon", "0"], ["epsilon"]),
+        (["--epsilon", "lots"], ["epsilon", "lots"]),
+        (["--rows", "2"], ["rows must be at least 3"]),
+        (["--components", "4"], ["components must be between 1 and", "3; got 4"]),
+        (["--rows-per-person", "0"], ["rows_per_person"]),
+    ],
+)
+def test_advice_on_what_no_plan_suits_is_status_2_in_one_line(place: Path, changes, words) -> None:
+    line = ["advise", "--epsilon", "1", "--delta", "1e-6", "--columns", "3", "--rows", "400"]
+    assert_refused(script("dppca_odp", place, *line, *changes), 2, *words)
+
+
 def test_a_committed_plan_is_priced_run_and_verified(place: Path, plan: dict) -> None:
     plan["composition"] = "committed"
     plan["budget"] = {"mu": "0.2", "delta": "1e-7"}

@@ -1,4 +1,6 @@
 import json
+import math
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -481,6 +483,35 @@ class TestPreview:
             InvalidPlan, match=f"^rows must be at least 2; got {rows}. A pair needs"
         ):
             asked.preview(rows)
+
+
+class TestGuesses:
+    def test_one_guess_is_for_all_components_and_several_for_each(self):
+        shown = plan().preview(60, guesses={"clipped": 4, "pmwm": [10.0, 2.0]})
+        guessed = {scree.name: scree.eigenvalues for scree in shown.screes}
+        assert {"clipped": (4.0, 4.0), "pmwm": (10.0, 2.0), "huber": ()} == guessed
+
+    def test_the_noise_is_that_of_the_methods_share(self):
+        (stage,) = [line for line in plan().preview(60).stages if line.stage.name[:7] == "clipped"]
+        clipped = plan().preview(60, guesses={"clipped": 4}).screes[0]
+        assert stage.noise_scale == pytest.approx(max(clipped.noise_scales), rel=1e-9)
+        assert clipped.sampling_scales == pytest.approx([4 * math.sqrt(4 / 60)] * 2)
+        committed = plan(composition="committed").preview(60, guesses={"clipped": 4}).screes[0]
+        assert committed.noise_scales[0] < 0.9 * clipped.noise_scales[0]
+
+    @pytest.mark.parametrize(
+        ("guesses", "problem"),
+        [
+            ({"axes": 1}, "guesses must be of the screes clipped, pmwm, huber; got one of axes."),
+            ({"pmwm": [1]}, "guesses of pmwm must be one number or one for each of 2 components; "),
+            ({"pmwm": [1, 0]}, "guesses of pmwm must be above 0 and at most 1e+200; got 0."),
+            ({"pmwm": math.nan}, "guesses of pmwm must be above 0 and at most 1e+200; got nan."),
+            ({"pmwm": math.inf}, "guesses of pmwm must be above 0 and at most 1e+200; got inf."),
+        ],
+    )
+    def test_guesses_that_do_not_suit_are_refused(self, guesses, problem):
+        with pytest.raises(InvalidPlan, match=f"^{re.escape(problem)}"):
+            plan().preview(60, guesses=guesses)
 
 
 class TestComparison:

@@ -6,14 +6,15 @@ from rich.console import Console
 from accountant import Budget, GaussianLoss, PrivacyUnit, PureLoss, Stage
 from accountant.losses import ApproximateLoss
 from accountant.rules import CommittedRule, GaussianRule
+from dppca_odp.eigenvalues.method import ScaleOutlook
 from dppca_odp.planned import PlannedStage
-from dppca_odp.preview import Costs, NoiseScales, Preview
+from dppca_odp.preview import Costs, NoiseScales, Preview, ScreeOutlook, in_percent
 
 BUDGET = Budget.of("1/3", "1e-6")
 MILLIONTH = Fraction("1e-6")
 
 
-def preview(*lines, committed=True, composition="sum"):
+def preview(*lines, committed=True, composition="sum", screes=()):
     scales = tuple(line.noise_scale for line in lines)
     halves = tuple(scale and scale / 2 for scale in scales)
     return Preview(
@@ -25,6 +26,7 @@ def preview(*lines, committed=True, composition="sum"):
         stages=lines,
         costs=Costs.of([line.stage for line in lines], MILLIONTH),
         noise_scales=NoiseScales(sum=scales, committed=halves if committed else None),
+        screes=screes,
     )
 
 
@@ -108,10 +110,61 @@ def test_a_rule_without_an_answer_says_none(loss, epsilon, missing):
 @pytest.mark.parametrize("width", [80, 100])
 def test_the_table_fits_its_width_and_loses_nothing(width):
     name = "a name of a release that goes on: gradient descent"
+    outlook = OUTLOOK.model_copy(update={"name": name, "noise_scales": (1.5e-299, 1.5e299)})
     console = Console(width=width, color_system=None, force_jupyter=False)
     with console.capture() as captured:
-        console.print(preview(line(name, 1.5e-300), line(name, 1.5e300)))
+        console.print(preview(line(name, 1.5e-300), line(name, 1.5e300), screes=(outlook,)))
     shown = captured.get()
     assert max(map(len, shown.splitlines())) <= width
     assert "…" not in shown
-    assert {"1.5e-300", "1.5e+300", "7.5e-301", "7.5e+299"} <= set(shown.split())
+    assert {"1.5e-300", "1.5e+300", "7.5e-301", "7.5e+299", "1.5e-299", "1.5e+299"} <= set(
+        shown.split()
+    )
+
+
+OUTLOOK = ScreeOutlook(
+    name="a scree",
+    components=2,
+    scales=ScaleOutlook(chance=0.72, reason="n mu (rows times mu) is 130; likely from 160 on"),
+    eigenvalues=(10.0, 2.0),
+    noise_scales=(3.0, 0.6),
+    sampling_scales=(4.0, 0.8),
+    expectation="of Gaussian columns",
+)
+
+
+def test_errors_to_expect_stand_beside_the_guesses():
+    shown = preview(*LINES, screes=(OUTLOOK,))
+    rows = words(shown)
+    assert ["a", "scree", "1", "10", "3", "4", "5", "50", "%"] in rows
+    assert ["2", "2", "0.6", "0.8", "1", "50", "%"] in rows
+    assert (
+        "a scree: uncertain to find all 2 scales (chance 72 %): n mu (rows times mu) is 130; "
+        "likely from 160 on."
+    ) == next(OUTLOOK.sentences())
+    told = "a scree: noise: of Gaussian columns. sampling: of Gaussian columns."
+    assert told in str(shown)
+    assert Preview.model_validate_json(shown.model_dump_json()) == shown
+
+
+def test_without_guesses_it_still_says_whether_scales_will_be_found():
+    unguessed = ScreeOutlook(name="s", components=1, scales=OUTLOOK.scales)
+    assert 1 == len(list(unguessed.sentences()))
+    assert "s: uncertain to find the scale" in str(preview(*LINES, screes=(unguessed,)))
+    assert [] == list(ScreeOutlook(name="s", components=1).sentences())
+
+
+@pytest.mark.parametrize(
+    ("chance", "verdict", "percent"),
+    [
+        (0.0, "not likely", "below 1 %"),
+        (0.49, "not likely", "49 %"),
+        (0.5, "uncertain", "50 %"),
+        (0.94, "uncertain", "94 %"),
+        (0.95, "likely", "95 %"),
+        (1.0, "likely", "above 99 %"),
+    ],
+)
+def test_a_chance_has_words(chance, verdict, percent):
+    assert verdict == ScaleOutlook(chance=chance, reason="r").verdict
+    assert percent == in_percent(chance)

@@ -2,9 +2,16 @@ from datetime import UTC, datetime
 
 import pytest
 from pydantic import ValidationError
+from rich.console import Console
 
 from accountant import Budget, GaussianLoss, PrivacyUnit, Stage
-from dppca_odp.releases import Release, ReleasedDirections, ReleasedScree
+from dppca_odp.releases import (
+    NOISE_NOTE,
+    SAMPLING_NOTE,
+    Release,
+    ReleasedDirections,
+    ReleasedScree,
+)
 
 BUDGET = Budget.of("1/3", "1e-6")
 
@@ -105,7 +112,7 @@ def test_warnings_say_which_release_they_are_about():
 def test_the_text_shows_every_value():
     lines = str(release(directions(), scree(values=(12.5, 0.25)))).splitlines()
     rows = [line.split() for line in lines]
-    assert ["scree", "1", "12.5", "0.1", "98.0%"] in rows
+    assert ["scree", "1", "12.5", "0.1", "98.0%"] in rows  # an older release: no intervals
     assert ["2", "0.25", "0.1", "2.0%"] in rows
     assert ["height", "+1.00", "+0.00"] in rows
     assert ["weight", "+0.00", "+1.00"] in rows
@@ -120,6 +127,63 @@ def test_the_text_fits_100_columns_and_loses_nothing(components):
     )
     assert max(map(len, shown.splitlines())) <= 100
     assert "…" not in shown
+
+
+def with_bars(**more):
+    bars = {
+        "noise_low": (3.804, 0.0),
+        "noise_high": (4.196, 0.196),
+        "sampling_scales": (0.58, 0.0),
+        "flags": (("heavy tail",), ("not found", "at zero")),
+    }
+    return scree().model_copy(update=bars | more)
+
+
+def test_the_text_shows_intervals_and_sampling_and_says_what_they_are():
+    shown = str(release(directions(), with_bars()))
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["scree", "1", "4", "0.1", "3.804", "to", "4.196", "0.58", "100.0%"] in rows
+    assert ["2", "0", "0.1", "0", "to", "0.196", "0", "0.0%"] in rows
+    assert shown.index(NOISE_NOTE[:60]) < shown.index(SAMPLING_NOTE[:60])
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("size", [1e-7, 1.0, 1234567.8])
+def test_the_text_with_intervals_fits_and_loses_nothing(width, size):
+    values = tuple(size / (number + 1) for number in range(20))
+    shown = scree(values=values).model_copy(
+        update=dict.fromkeys(("noise_low", "noise_high", "sampling_scales"), values)
+    )
+    console = Console(width=width, color_system=None, force_jupyter=False)
+    with console.capture() as captured:
+        console.print(release(directions("directions", 2, 2), shown))
+    lines = captured.get().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in captured.get()
+    assert all(f"{value:.4g} to {value:.4g}" in captured.get() for value in values)
+
+
+def test_an_older_release_is_read_and_stays_as_it_was():
+    older = release().model_dump(mode="json")
+    assert not {"noise_low", "noise_high", "sampling_scales", "flags"} & set(older["results"][1])
+    assert Release.model_validate(older).model_dump(mode="json") == older
+    assert () == Release.model_validate(older)["scree"].flags_of(1)
+
+
+def test_intervals_and_flags_go_both_ways():
+    first = release(directions(), with_bars())
+    assert Release.model_validate_json(first.model_dump_json()) == first
+    assert ("not found", "at zero") == first["scree"].flags_of(1)
+
+
+@pytest.mark.parametrize("name", ["noise_low", "noise_high", "sampling_scales", "flags"])
+def test_what_is_not_one_for_each_component_is_refused(name):
+    record = with_bars().model_dump(mode="json")
+    record[name] = record[name][:1]
+    with pytest.raises(
+        ValidationError, match=f"{name} must be one for each of 2 components; got 1. Use a"
+    ):
+        ReleasedScree.model_validate(record)
 
 
 def test_a_long_name_is_shown_in_full():

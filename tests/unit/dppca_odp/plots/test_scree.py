@@ -8,12 +8,12 @@ from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
 from accountant import Budget, PrivacyUnit
-from dppca_odp.plots.scree import plot_scree
+from dppca_odp.plots.scree import THICK, THIN, plot_scree
 from dppca_odp.plots.style import PALETTE
 from dppca_odp.releases import Release, ReleasedDirections, ReleasedScree
 
 
-def scree(name, values=(4.0, 1.0, 0.0), noise=1.0):
+def scree(name, values=(4.0, 1.0, 0.0), noise=1.0, **more):
     total = sum(values) or 1
     return ReleasedScree(
         name=name,
@@ -26,7 +26,24 @@ def scree(name, values=(4.0, 1.0, 0.0), noise=1.0):
         lower=(0.0,) * len(values),
         upper=(9.0,) * len(values),
         warnings=(),
+        **more,
     )
+
+
+#: With intervals that are not symmetric, as of the adaptive method, and larger sampling.
+BARS = {
+    "noise_low": (3.0, 0.5, 0.0),
+    "noise_high": (6.0, 2.0, 0.5),
+    "sampling_scales": (0.75, 0.0, 0.0),
+}
+
+
+def bars_of(axes):
+    """Every set of bars, by its width: where they go from and to."""
+    return {
+        float(lines.get_linewidth()[0]): [tuple(at[:, 1]) for at in lines.get_segments()]
+        for lines in axes.collections
+    }
 
 
 def release(*results):
@@ -47,26 +64,68 @@ def release(*results):
 
 def test_the_picture_shows_values_and_shares():
     eigenvalues, shares = plot_scree(release(scree("one"))).axes
-    ((line, *_),) = [container.lines for container in eigenvalues.containers]
+    (line,) = eigenvalues.lines
     assert [1.0, 2.0, 3.0] == list(line.get_xdata())
     assert [4.0, 1.0, 0.0] == list(line.get_ydata())
     assert [80, 20, 0] == [round(bar.get_height()) for bar in shares.patches]
     assert ["80", "20", "0"] == [text.get_text() for text in shares.texts]
 
 
-def test_error_bars_are_two_noise_deviations_and_never_below_zero():
-    eigenvalues, _ = plot_scree(release(scree("one"))).axes
-    ((_, _, (bars,)),) = [container.lines for container in eigenvalues.containers]
-    reach = [tuple(segment[:, 1]) for segment in bars.get_segments()]
-    assert [(2.0, 6.0), (0.0, 3.0), (0.0, 2.0)] == reach
+def test_the_thick_bar_is_the_noise_interval_and_the_thin_one_all_there_is():
+    eigenvalues, _ = plot_scree(release(scree("one", **BARS))).axes
+    bars = bars_of(eigenvalues)
+    assert {THICK, THIN} == set(bars)
+    assert [(3.0, 6.0), (0.5, 2.0), (0.0, 0.5)] == bars[THICK]
+    assert [(1.5, 6.5), (0.0, 3.0), (0.0, 2.0)] == bars[THIN]
     assert 0 == eigenvalues.get_ylim()[0]
 
 
+def test_an_older_release_has_noise_bars_around_its_values_and_no_others():
+    eigenvalues, _ = plot_scree(release(scree("one"))).axes
+    bars = bars_of(eigenvalues)
+    assert {THICK} == set(bars)
+    assert bars[THICK] == [
+        (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+        for low, high in ((2.04, 5.96), (0.0, 2.96), (0.0, 1.96))
+    ]
+    assert "thin" not in eigenvalues.get_title()
+
+
+@pytest.mark.parametrize("flag", ["not found", "rare large values", "heavy tail", "saturated"])
+def test_a_value_that_is_likely_higher_is_open_and_has_an_arrow_upward(flag):
+    flags = (), (flag,), ("at zero",)
+    eigenvalues, _ = plot_scree(release(scree("one", flags=flags, **BARS))).axes
+    _, opened = eigenvalues.lines
+    assert ([2.0], [1.0]) == (list(opened.get_xdata()), list(opened.get_ydata()))
+    assert "white" == opened.get_markerfacecolor()
+    (arrow,) = eigenvalues.texts
+    assert (2.0, 1.0) == arrow.xy
+    assert arrow.xyann[1] > 0
+    assert "<|-" == arrow.arrow_patch.get_arrowstyle().arrow
+    assert "open, with an arrow: the variance is likely higher" in eigenvalues.get_title()
+
+
+def test_values_at_zero_or_without_flags_are_drawn_as_they_are():
+    flags = (), (), ("at zero",)
+    eigenvalues, _ = plot_scree(release(scree("one", flags=flags, **BARS))).axes
+    assert 1 == len(eigenvalues.lines)
+    assert not eigenvalues.texts
+    assert "arrow" not in eigenvalues.get_title()
+
+
+def test_twenty_components_have_room():
+    values = tuple(20.0 - number for number in range(20))
+    _, shares = plot_scree(release(scree("one", values), scree("two", values))).axes
+    assert list(range(1, 21, 2)) == list(shares.get_xticks())
+    assert not shares.texts
+
+
 def test_both_panels_say_what_they_show():
-    figure = plot_scree(release(scree("one")))
+    figure = plot_scree(release(scree("one", **BARS)))
     eigenvalues, shares = figure.axes
     assert "Private eigenvalues of clinic" == figure.get_suptitle()
-    assert "scree; bars: privacy noise alone, two standard deviations" == eigenvalues.get_title()
+    words = "scree\nthick bar: 95 % interval of the noise; thin bar: noise and sampling, two sd"
+    assert words == eigenvalues.get_title()
     assert "share among the k reported components" == shares.get_title()
     assert ["component"] * 2 == [axes.get_xlabel() for axes in figure.axes]
     assert ["variance along the component", "percent"] == [
@@ -86,7 +145,7 @@ def test_several_screes_are_told_apart():
     eigenvalues, shares = plot_scree(release(scree("one"), scree("two", (3.0, 2.0)))).axes
     assert ["one", "two"] == [text.get_text() for text in eigenvalues.get_legend().get_texts()]
     assert 5 == len(shares.patches)
-    first, second = (container.lines[0] for container in eigenvalues.containers)
+    first, second = eigenvalues.lines
     assert list(PALETTE[:2]) == [to_hex(line.get_color()).upper() for line in (first, second)]
     assert first.get_marker() != second.get_marker()
     assert [1, 2, 3] == list(shares.get_xticks())

@@ -1,0 +1,354 @@
+"""What a budget is good for on a table of public shape: a plan, or what would be enough for one.
+
+The advice is a plan of private directions and of an adaptive scree along them, committed, since all
+of its losses are Gaussian and then cost least. What it chooses, it chooses by public numbers alone:
+
+* *k*: the most components whose scales will likely all be found, and of which the last has noise
+  below half of its variance.
+* *weights*: those of a short list that make least the mean sine of the angle by which noise turns a
+  direction, plus the mean noise of a variance relative to it.
+* *degree*: more pairs where they take little time; they have less variance at the same privacy.
+
+Assumed, since nobody knows the table: Gaussian columns, whose component j has 1/j of the variance
+of the first. If no plan is good enough, the advice is the least budget or number of rows that is.
+
+Source: ours. Angles by first-order perturbation (Anderson 1963); the eigenvalues of a spherical
+Kendall matrix as integrals, after Visuri, Koivunen and Oja (2000).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from accountant.amounts import show_up
+from accountant.facts import Fact, in_one_line
+from accountant.specs import Budget, PrivacyUnit
+from dppca_odp.columns import Column
+from dppca_odp.directions import Directions
+from dppca_odp.eigenvalues.adaptive import Adaptive
+from dppca_odp.eigenvalues.method import ScaleOutlook
+from dppca_odp.eigenvalues.scree import Scree
+from dppca_odp.errors import InvalidPlan
+from dppca_odp.paper import on_paper
+from dppca_odp.plan import Plan
+from dppca_odp.preview import in_percent
+from dppca_odp.values import Floats
+
+#: Weights of directions and scree to choose from; the first finds scales best.
+WEIGHTS = ((1, 4), (1, 3), (1, 2), (1, 1), (2, 1), (3, 1), (4, 1))
+#: The chance to find all scales must be this: more than "likely", for it is an approximation.
+ENOUGH = 0.99
+#: Noise of the last component's variance, relative to it, must stay below this.
+MOST_NOISE = 0.5
+#: A direction turned by noise of more than this sine says little.
+MOST_SINE = 0.5
+MOST_COMPONENTS = 20
+DEGREE, HIGH_DEGREE = 16, 32
+#: Of rows times columns: up to here the high degree takes a second or so.
+SMALL_TABLE = 2_000_000
+MOST_ROWS, MOST_EPSILON = 2**26, Fraction(20)
+
+
+class Advice(Fact):
+    """A plan for a budget and a table of public shape, or what would be enough for one."""
+
+    budget: Budget
+    unit: PrivacyUnit
+    rows: int
+    columns: int
+    components: int
+    """k: advised, or asked for."""
+    plan: Plan | None = None
+    """None if the table is too small for the budget. Its columns are to be named."""
+    scales: ScaleOutlook
+    """Whether the plan, or the best there is, will find the scales of the scree."""
+    noise: tuple[float, ...]
+    """To expect of each variance, relative to it."""
+    sines: tuple[float, ...]
+    """To expect of the angle by which noise turns each direction."""
+    least_rows: int | None = None
+    """Without a plan: from so many rows on there is one; None if there are never enough."""
+    least_epsilon: str | None = None
+    """Without a plan: from this epsilon on there is one; None if it is above 20."""
+
+    def sentences(self) -> tuple[str, ...]:
+        """The advice in words."""
+        return tuple(_proposal(self, self.plan) if self.plan else _refusal(self))
+
+    def __rich__(self) -> RenderableType:
+        lines = [Text(sentence) for sentence in self.sentences()]
+        if self.plan:
+            short = {"columns": self.plan.column_names}  # without bounds, a name is a column
+            lines.append(Text(json.dumps(self.plan.model_dump(mode="json") | short, indent=2)))
+        return Group(*lines)
+
+    def __str__(self) -> str:
+        return on_paper(self)
+
+
+def advise(
+    budget: Budget,
+    rows: int,
+    columns: int,
+    components: int | None = None,
+    unit: PrivacyUnit | None = None,
+) -> Advice:
+    """A plan for this budget, or what would be enough; of one row a person if no unit is given.
+
+    Raises:
+        InvalidPlan: a shape that no plan suits.
+        InvalidValue, InvalidAmount: a budget that pays for no noise.
+    """
+    unit = unit or PrivacyUnit(rows_per_person=1)
+    if rows < 3:
+        raise InvalidPlan(f"rows must be at least 3; got {rows}. A ring of pairs needs them.")
+    if columns < 2:
+        raise InvalidPlan(
+            f"columns must be at least 2; got {columns}. Plan a scree along the direction [[1]]."
+        )
+    if components is not None and not 1 <= components <= columns:
+        raise InvalidPlan(
+            f"components must be between 1 and the number of columns, {columns}; got "
+            f"{components}. Use fewer."
+        )
+    with in_one_line():
+        task = _Task(budget, unit, rows, columns)
+        if components is None:
+            components = task.most_components()
+        components = components or 1
+        candidates = [task.candidate(components, weights) for weights in WEIGHTS]
+        if enough := [candidate for candidate in candidates if candidate.is_enough]:
+            chosen = min(enough, key=lambda candidate: candidate.objective)
+            return task.advice(chosen, components, plan=chosen.plan)
+        return task.advice(
+            candidates[0],
+            components,
+            least_rows=task.least_rows(components),
+            least_epsilon=task.least_epsilon(components),
+        )
+
+
+class _Candidate(NamedTuple):
+    """A plan and what to expect of it."""
+
+    plan: Plan
+    scales: ScaleOutlook
+    noise: Floats
+    sines: Floats
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the advice may be this plan."""
+        return bool(self.scales.chance >= ENOUGH and self.noise[-1] < MOST_NOISE)
+
+    @property
+    def objective(self) -> float:
+        """Mean sine of directions plus mean relative noise of variances."""
+        return float(self.sines.mean() + self.noise.mean())
+
+
+class _Task(NamedTuple):
+    """What is asked: public numbers."""
+
+    budget: Budget
+    unit: PrivacyUnit
+    rows: int
+    columns: int
+
+    def candidate(self, components: int, weights: tuple[int, int]) -> _Candidate:
+        """The plan with these weights, and what to expect of it."""
+        degree = HIGH_DEGREE if self.rows * self.columns <= SMALL_TABLE else DEGREE
+        for_directions, for_scree = map(Fraction, weights)
+        method = Adaptive(degree=degree)
+        plan = Plan(
+            budget=self.budget,
+            unit=self.unit,
+            columns=tuple(Column(name=f"column {number}") for number in range(1, self.columns + 1)),
+            releases=(
+                Directions(
+                    name="directions", components=components, degree=degree, weight=for_directions
+                ),
+                Scree(name="scree", directions="directions", method=method, weight=for_scree),
+            ),
+            composition="committed",
+        )
+        share = plan.shares(plan.factor(self.rows))["scree"]
+        public = {
+            "rows": self.rows,
+            "components": components,
+            "rows_per_person": self.unit.rows_per_person,
+        }
+        guess = guessed_spectrum(self.columns)
+        noise = method.expected_noise(share, **public, eigenvalues=guess[:components])
+        matrix_noise = plan.stages(self.rows)[0].noise_scale
+        assert matrix_noise is not None
+        return _Candidate(
+            plan=plan,
+            scales=method.scale_outlook(share, **public),
+            noise=noise / guess[:components],
+            sines=expected_sines(guess, matrix_noise)[:components],
+        )
+
+    def has_plan(self, components: int) -> bool:
+        """Whether a plan is good enough: the scree with most weight is the first to be."""
+        try:
+            return self.candidate(components, WEIGHTS[0]).is_enough
+        except InvalidPlan:  # an epsilon so large that floating point cannot compose it
+            return False
+
+    def most_components(self) -> int:
+        """The most that some plan is good enough for; 0 if none is for one."""
+        for components in range(1, min(self.columns, MOST_COMPONENTS) + 1):
+            if not self.has_plan(components):
+                return components - 1
+        return min(self.columns, MOST_COMPONENTS)
+
+    def least_rows(self, components: int) -> int | None:
+        """The least number of rows at which there is a plan."""
+
+        def is_enough(rows: int) -> bool:
+            return self._replace(rows=rows).has_plan(components)
+
+        return _least(is_enough, self.rows, MOST_ROWS)
+
+    def least_epsilon(self, components: int) -> str | None:
+        """The least epsilon, in thousandths of that asked, at which there is a plan."""
+        step = self.budget.epsilon / 1000
+
+        def is_enough(steps: int) -> bool:
+            budget = Budget.of(show_up(steps * step), self.budget.delta)
+            return self._replace(budget=budget).has_plan(components)
+
+        found = _least(is_enough, 1000, int(MOST_EPSILON / step))
+        return None if found is None else show_up(found * step)
+
+    def advice(self, best: _Candidate, components: int, **more: Any) -> Advice:
+        """What to say of the best candidate."""
+        return Advice(
+            budget=self.budget,
+            unit=self.unit,
+            rows=self.rows,
+            columns=self.columns,
+            components=components,
+            scales=best.scales,
+            noise=tuple(best.noise),
+            sines=tuple(best.sines),
+            **more,
+        )
+
+
+def _least(is_enough: Callable[[int], bool], low: int, most: int) -> int | None:
+    """The least number that is enough, of those above one that is not."""
+    high = min(2 * low, most)
+    while not is_enough(high):
+        if high == most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+# --- what is assumed ---------------------------------------------------------------------------
+
+
+def guessed_spectrum(columns: int) -> Floats:
+    """The variance along each component, where nobody knows: 1, 1/2, 1/3, ..."""
+    return 1 / np.arange(1.0, columns + 1)
+
+
+def kendall_eigenvalues(variances: Floats) -> Floats:
+    """Eigenvalues of the spherical Kendall matrix of Gaussian rows with these variances.
+
+    With z normal, E [v_j z_j^2 / sum_i v_i z_i^2] is the integral over s > 0 of
+    v_j / (1 + 2 v_j s) prod_i (1 + 2 v_i s)^(-1/2).
+    """
+    logarithms = np.linspace(-40, 40, 4001) - np.log(variances.max())
+    s = np.exp(logarithms)
+    factors = np.log1p(2 * variances[:, np.newaxis] * s)
+    density = np.exp(logarithms - 0.5 * factors.sum(axis=0) - factors)
+    integrals: Floats = np.trapezoid(variances[:, np.newaxis] * density, logarithms, axis=1)
+    return integrals
+
+
+def expected_sines(variances: Floats, noise: float) -> Floats:
+    """Of the angle by which noise turns each direction: root mean square, to first order.
+
+    ``noise`` is the standard deviation on the diagonal of the matrix; off it, it is less by
+    sqrt(2), and moves direction j along i by itself over the gap of their eigenvalues.
+    """
+    eigenvalues = kendall_eigenvalues(variances)
+    gaps = eigenvalues[:, np.newaxis] - eigenvalues
+    np.fill_diagonal(gaps, np.inf)
+    with np.errstate(divide="ignore"):
+        turns = noise / np.sqrt(2) / np.abs(gaps)
+    sines: Floats = np.minimum(np.linalg.norm(turns, axis=1), 1.0)
+    return sines
+
+
+# --- words -------------------------------------------------------------------------------------
+
+
+def _proposal(advice: Advice, plan: Plan) -> Iterator[str]:
+    directions, scree = plan.releases
+    k, chance = _components(advice.components), in_percent(advice.scales.chance)
+    yield f"A plan for {advice.budget.show_up()} on {_shape(advice)}:"
+    yield (
+        f"- {k}: directions with weight {directions.weight}, then variances along them by the "
+        f"adaptive method with weight {scree.weight}; it needs no constant from you."
+    )
+    yield (
+        "- committed: all stages are Gaussian, and composed together each release gets "
+        f"{float(plan.factor(advice.rows)):.3g} times the epsilon of its weight."
+    )
+    yield f"- likely to find all scales (chance {chance}): {advice.scales.reason}."
+    yield f"- noise of a variance, relative to it: {_range(advice.noise)}."
+    clear = sum(sine < MOST_SINE for sine in advice.sines)
+    told = "" if clear == len(advice.sines) else f"; only {clear} below {MOST_SINE}"
+    yield f"- sine of the angle by which noise turns a direction: {_range(advice.sines)}{told}."
+    yield ASSUMED
+
+
+def _refusal(advice: Advice) -> Iterator[str]:
+    k, chance = _components(advice.components), in_percent(advice.scales.chance)
+    yield (
+        f"No plan: {_shape(advice)} are too few for {advice.budget.show_up()} and {k}. What "
+        "it released could be noise."
+    )
+    yield (
+        f"- chance to find all scales: {chance}, where {ENOUGH:.0%} is asked for; "
+        f"{advice.scales.reason}."
+    )
+    yield f"- noise of a variance, relative to it: {_range(advice.noise)}; at most {MOST_NOISE}."
+    if advice.least_epsilon:
+        yield f"- epsilon {advice.least_epsilon} would do for these rows."
+    if advice.least_rows:
+        yield f"- {advice.least_rows} rows would do for this budget."
+    yield ASSUMED
+
+
+ASSUMED = (
+    "Assumed, not seen: Gaussian columns, whose component j has 1/j of the variance of the first. "
+    "Heavier tails have more noise."
+)
+
+
+def _components(number: int) -> str:
+    return f"{number} component{'s' if number > 1 else ''}"
+
+
+def _shape(advice: Advice) -> str:
+    return f"{advice.rows} rows by {advice.columns} columns, protecting {advice.unit}"
+
+
+def _range(errors: Sequence[float]) -> str:
+    first, last = f"{errors[0]:.2g}", f"{errors[-1]:.2g}"
+    return first if first == last else f"from {first} of the first to {last} of the last"
