@@ -101,9 +101,7 @@ class ReleasedScree(Fact):
     sampling_scales: Later = ()
     """How far the sample is from its population, in standard deviations: of Gaussian columns, from
     the released values."""
-    flags: Annotated[
-        tuple[tuple[str, ...], ...], Field(exclude_if=lambda given: not any(given))
-    ] = ()
+    flags: Annotated[tuple[tuple[str, ...], ...], Field(exclude_if=lambda given: not given)] = ()
     """What to know of each component, in words that ``warnings`` explain."""
 
     @model_validator(mode="after")

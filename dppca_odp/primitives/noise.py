@@ -246,7 +246,7 @@ def make_gaussian_chain(
         ValueError: no links, or shares that are not positive and at most one together; inside
             ``run``, a sum without a link, or of another number of integers.
 
-    >>> from dppca_odp.spaces import matrix_domain
+    >>> from dppca_odp.spaces import matrix_domain, rows_metric
     >>> m = make_gaussian_chain(matrix_domain(9, 1), rows_metric(), d_in=1,
     ...     loss=GaussianLoss(mu=Fraction(1, 2), leak=Fraction(1, 10**12)),
     ...     links=[Link(Fraction(1, 3), 5), Link(Fraction(2, 3), 1)], least_sensitivity=2.0**32,

@@ -67,7 +67,9 @@ class TestScales:
         cutoffs = rng.lognormal(sigma=9, size=number) * (rng.random(number) > 0.1)
         noise = cutoffs * rng.uniform(1e-4, 0.125, size=number)
         means = np.clip(rng.normal(size=number) * 3, -3, 9) * noise
-        answer = read(means, noise, cutoffs, [None] * number, Tail(4.0, 0))
+        answer = read(
+            means, noise, cutoffs, [None] * number, Tail(4.0, 0), mixed=np.zeros(number, dtype=bool)
+        )
         flagged = [{Flag.NOT_FOUND, Flag.AT_ZERO} & set(flags) != set() for flags in answer.flags]
         found = find_scales("variances", {"variances": answer}).found
         assert 0.5 < np.mean(flagged) < 0.9

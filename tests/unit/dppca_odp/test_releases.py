@@ -265,7 +265,7 @@ def test_variances_of_columns_are_shown_by_column_and_are_no_eigenvalues():
     assert ["height", "4", "0.1"] in rows
     assert ["weight", "0", "0.1"] in rows
     assert "eigenvalues" not in shown
-    assert "noise (sd) is that of the privacy noise alone" in shown
+    assert "95 % interval" in shown
 
 
 @pytest.mark.parametrize("components", [1, 5, 20])

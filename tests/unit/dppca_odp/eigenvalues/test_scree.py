@@ -172,10 +172,10 @@ def test_a_plan_asks_for_a_ring_and_the_least_variance_by_name():
         }
     )
     assert (16, "minimum-variance") == (asked.method.degree, asked.method.noise_allocation)
-    setting = Setting(rows=1000, columns=2, components=2, unit=unit(3))
+    setting = Setting(rows=1000, names=("a", "b"), components=2, unit=unit(3))
     (planned,) = asked.stages(SHARE, setting)
     measurement = asked.make(
-        matrix_domain(1000, 2), rows_metric(), share=SHARE, setting=setting, directions=np.eye(2)
+        matrix_domain(1000, 2), rows_metric(), share=SHARE, setting=setting, earlier={}
     )
     answer = measurement(np.random.default_rng(35).normal(size=(1000, 2)))
     assert pytest.approx(answer.noise_scales.max(), rel=1e-9) == planned.noise_scale
