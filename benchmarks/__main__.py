@@ -22,6 +22,7 @@ from benchmarks.environments import install_all
 from benchmarks.families import FAMILIES
 from benchmarks.page import page
 from benchmarks.pictures import save_pictures
+from benchmarks.schedule import CORES, all_cores
 from benchmarks.scopes import FULL, QUICK, SHARES, Scope
 from benchmarks.sources import REAL_TABLES
 
@@ -41,31 +42,35 @@ def main() -> None:
     draw(results_at, page_at)
 
 
-def measure(scope: Scope, workers: int | None = None) -> dict[str, Any]:
+def measure(scope: Scope) -> dict[str, Any]:
     """All sections in turn, each within its part of the time that is left."""
-    workers = workers or os.cpu_count() or 1
     print("environments of the peers")
     libraries = install_all()
     start = time.monotonic()
 
     def left(section: str) -> float:
         seconds = 60 * scope.minutes - (time.monotonic() - start)
-        print(f"{section}: {seconds / 60:.1f} minutes left")
+        print(f"{section}: {seconds / 60:.1f} minutes left", flush=True)
         return max(0.0, seconds * SHARES[section])
 
-    results: dict[str, Any] = {
+    speed = sweep.measure(scope.sweep, seconds=left("speed"))
+    with all_cores() as pool:
+        whole = attempts.measure(scope.whole, seconds=left("whole"), pool=pool)
+        real = attempts.measure(scope.real, seconds=left("real"), pool=pool)
+        errors = accuracy.measure(scope.points, seconds=left("accuracy"), pool=pool)
+    minutes = round((time.monotonic() - start) / 60, 1)
+    print(f"done after {minutes} minutes")
+    return {
         "form": scope.form,
+        "minutes": minutes,
         "machine": machine(),
         "libraries": libraries,
         **words(),
-        "speed": sweep.measure(scope.sweep, seconds=left("speed")),
-        "whole": attempts.measure(scope.whole, seconds=left("whole"), workers=workers),
-        "real": attempts.measure(scope.real, seconds=left("real"), workers=workers),
-        "accuracy": accuracy.measure(scope.points, seconds=left("accuracy"), workers=workers),
+        "accuracy": errors,
+        "whole": whole,
+        "real": real,
+        "speed": speed,
     }
-    results["minutes"] = round((time.monotonic() - start) / 60, 1)
-    print(f"done after {results['minutes']} minutes")
-    return results
 
 
 def words() -> dict[str, Any]:
@@ -100,7 +105,7 @@ def machine() -> dict[str, Any]:
     """What the figures were measured with."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
-        "cores": os.cpu_count(),
+        "cores": CORES,
         "gibibytes": round(memory),
         "architecture": platform.machine(),
         "versions": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +28,9 @@ class Point:
     runs: int
 
 
-def measure(points: Sequence[Point], *, seconds: float, workers: int) -> list[Result]:
+def measure(points: Sequence[Point], *, seconds: float, pool: Executor) -> list[Result]:
     """A record for each point and epsilon that was reached."""
-    runs = carry_out(one_run, points, seconds=seconds, workers=workers)
+    runs = carry_out(one_run, points, seconds=seconds, pool=pool)
     return [
         _record(point, epsilon, results)
         for point, results in zip(points, runs, strict=True)

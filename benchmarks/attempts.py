@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -98,9 +99,9 @@ def everyone(peers: Sequence[str] = tuple(BY_NAME)) -> list[str]:
     return [each.name for each in CONTENDERS] + list(peers)
 
 
-def measure(attempts: Sequence[Attempt], *, seconds: float, workers: int) -> list[Result]:
+def measure(attempts: Sequence[Attempt], *, seconds: float, pool: Executor) -> list[Result]:
     """A record for each attempt that was reached: its errors, or why there are none."""
-    runs = carry_out(one_run, attempts, seconds=seconds, workers=workers)
+    runs = carry_out(one_run, attempts, seconds=seconds, pool=pool)
     return [
         {**asdict(attempt), **_summary(results)}
         for attempt, results in zip(attempts, runs, strict=True)

@@ -63,9 +63,10 @@ class Library:
         """
         if self.installed.exists():
             return
-        create = [sys.executable, "-m", "venv", "--clear", str(self.folder)]
+        own = [sys.executable, "-m"]
+        create = [*own, "venv", "--clear", "--without-pip", str(self.folder)]
         _run(create, BUILD_SECONDS, "did not install")
-        install = [str(self.python), "-m", "pip", "install", "--quiet", *self.pins]
+        install = [*own, "pip", "--python", str(self.python), "install", "--quiet", *self.pins]
         _run(install, BUILD_SECONDS, "did not install")
         self.installed.touch()
 

@@ -73,8 +73,8 @@ def _t4(rng: Generator, shape: tuple[int, int]) -> Floats:
 
 
 def _lognormal(rng: Generator, shape: tuple[int, int]) -> Floats:
-    table: Floats = rng.lognormal(size=shape) - np.exp(0.5)
-    return table / np.sqrt((np.e - 1) * np.e)
+    centred = rng.lognormal(size=shape) - np.exp(0.5)
+    return np.divide(centred, np.sqrt((np.e - 1) * np.e))
 
 
 def _contaminated(rng: Generator, shape: tuple[int, int]) -> Floats:
@@ -99,7 +99,13 @@ FAMILIES = {
     family.name: family
     for family in (
         Family("Gaussian", "Independent Gaussian columns", _spread(_gaussian), spectrum),
-        Family("Student t4", "T with 4 degrees of freedom", _spread(_t4), spectrum, row_norm=100),
+        Family(
+            "Student t4",
+            "Student's t with 4 degrees of freedom",
+            _spread(_t4),
+            spectrum,
+            row_norm=100,
+        ),
         Family("lognormal", "Log-normal, sigma 1, centred", _spread(_lognormal), spectrum),
         Family(
             "contaminated, bulk",
@@ -110,15 +116,15 @@ FAMILIES = {
         ),
         Family(
             "contaminated, all",
-            "The same rows; all count, so that variances are 100.99 times as large",
+            "The same law; all rows count, so that variances are 100.99 times as large",
             _spread(_contaminated),
             lambda columns: 100.99 * spectrum(columns),
             relative=True,
         ),
         Family(
             "zero-inflated",
-            "One column is 0 in 92 % of the rows and log-normal (8.5, 1) in the rest, with "
-            "the others are Gaussian or gamma",
+            "One column is 0 in 92 % of the rows and log-normal (8.5, 1) in the rest; the "
+            "others are Gaussian or gamma",
             _zero_inflated,
             _zero_inflated_variances,
             relative=True,

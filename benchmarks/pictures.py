@@ -34,16 +34,21 @@ def looks(results: Record) -> dict[str, Record]:
         "none": {"color": GREY, "linestyle": "--"},
         "directions": {"color": "black", "marker": "x", "linestyle": "-"},
     }
-    for number, method in enumerate(results["methods"]):
-        found[method["name"]] = _look(number, "-")
-    for number, peer in enumerate(results["peers"]):
-        found[peer["name"]] = _look(-1 - number // 2, ("--", ":")[number % 2])
+    for number, method in enumerate(results["methods"]):  # four colours, then hollow markers
+        found[method["name"]] = _look(number % 4, "-", "full" if number < 4 else "none")
+    for number, peer in enumerate(results["peers"]):  # two told differently for each library
+        told = number % 2
+        found[peer["name"]] = _look(-1 - number // 2, ("--", ":")[told], ("full", "none")[told])
     return found
 
 
-def _look(number: int, linestyle: str) -> Record:
-    place = number % len(PALETTE)
-    return {"color": PALETTE[place], "marker": MARKERS[place], "linestyle": linestyle}
+def _look(place: int, linestyle: str, fillstyle: str) -> Record:
+    return {
+        "color": PALETTE[place],
+        "marker": MARKERS[place],
+        "linestyle": linestyle,
+        "fillstyle": fillstyle,
+    }
 
 
 def accuracy(results: Record) -> Picture:

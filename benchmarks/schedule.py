@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from typing import Any, Protocol, TypeVar
+
+CORES = os.cpu_count() or 1
 
 
 class Repeated(Protocol):
@@ -22,12 +25,17 @@ Point = TypeVar("Point", bound=Repeated)
 Result = dict[str, Any]
 
 
+def all_cores() -> ProcessPoolExecutor:
+    """A process for each core; OpenDP and its threads would not survive a fork."""
+    return ProcessPoolExecutor(CORES, mp_context=multiprocessing.get_context("spawn"))
+
+
 def carry_out(
     one_run: Callable[[Point, int], Result],
     points: Sequence[Point],
     *,
     seconds: float,
-    workers: int,
+    pool: Executor,
 ) -> list[list[Result]]:
     """The results of each point, in the order of its runs.
 
@@ -53,13 +61,11 @@ def carry_out(
                 if "problem" in results[number][run]:
                     stopped.add(number)
 
-    spawn = multiprocessing.get_context("spawn")  # OpenDP and its threads do not survive a fork
-    with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
-        for *_, number, run in turns:
-            if time.monotonic() >= deadline:
-                break
-            if number not in stopped:
-                pending[pool.submit(one_run, points[number], run)] = number, run
-                collect(least=2 * workers - 1)
-        collect(least=0)
+    for *_, number, run in turns:
+        if time.monotonic() >= deadline:
+            break
+        if number not in stopped:
+            pending[pool.submit(one_run, points[number], run)] = number, run
+            collect(least=2 * CORES - 1)
+    collect(least=0)
     return [[runs[run] for run in sorted(runs)] for runs in results]

@@ -68,6 +68,7 @@ def _real(
     )
 
 
+RELEASES = ("directions", *(each.name for each in CONTENDERS))
 THREE = ("0.5", "1", "3")
 
 FULL = Scope(
@@ -96,6 +97,7 @@ FULL = Scope(
     ),
     real=_real(tuple(REAL_TABLES), ("1", "3"), runs=10, limit=30),
     sweep=Sweep(
+        releases=RELEASES,
         rows=(10_000, 30_000, 100_000, 300_000, 1_000_000),
         columns=(5, 20, 50, 100),
         components=(1, 5, 10, 20),
@@ -109,8 +111,9 @@ QUICK = Scope(
     minutes=2.7,
     points=_points({1_000: (("1",), 6), 10_000: (("1",), 6)}, components=(1, 20), runs=4),
     whole=_whole((("Gaussian", 10_000, 5), ("Gaussian", 10_000, 20)), runs=2, limit=5),
-    real=_real(("randhie",), ("1",), runs=3, limit=5),
+    real=_real(("randhie",), ("1",), runs=2, limit=5),
     sweep=Sweep(
+        releases=RELEASES,
         rows=(10_000, 100_000),
         columns=(5, 20),
         components=(5,),

@@ -10,7 +10,6 @@ from functools import cache
 
 import numpy as np
 
-from benchmarks.contenders import CONTENDERS
 from benchmarks.schedule import Result
 from benchmarks.speed import Size, child
 from benchmarks.summary import short
@@ -20,6 +19,8 @@ from benchmarks.summary import short
 class Sweep:
     """One size, and the values that each of its three numbers takes while the others stay."""
 
+    releases: tuple[str, ...]
+
     rows: tuple[int, ...]
     columns: tuple[int, ...]
     components: tuple[int, ...]
@@ -27,14 +28,13 @@ class Sweep:
     repeat: int
 
     def sizes(self) -> list[Size]:
-        """From the smallest table, each once: of the directions and of every method."""
+        """From the smallest table, each once and of every release."""
         rows, columns, components = self.middle
         shapes = {(n, columns, components) for n in self.rows}
         shapes |= {(rows, p, min(p, components)) for p in self.columns}
         shapes |= {(rows, columns, k) for k in self.components}
-        releases = ("directions", *(each.name for each in CONTENDERS))
         by_cells = sorted(shapes, key=lambda shape: (shape[0] * shape[1], shape))
-        return [Size(release, *shape) for shape in by_cells for release in releases]
+        return [Size(release, *shape) for shape in by_cells for release in self.releases]
 
 
 def measure(sweep: Sweep, *, seconds: float) -> Result:

@@ -17,7 +17,7 @@ def on_laws(results: Record) -> str:
         group = [r for r in records if (r["source"], r["rows"], r["columns"]) == place]
         title = f"{place[0]}, {place[1]:,} x {place[2]}"
         rows += _attempts(results, group, title)
-        said.append(_least(group, title))
+        said.append(_least(results, group, title))
     limits = listed([f"{limit:g} s" for limit in dict.fromkeys(r["limit"] for r in records)])
     return f"""## Directions and eigenvalues together, with the peers
 
@@ -34,13 +34,22 @@ processor; a peer that took longer is not asked again.
 """
 
 
-def _least(group: list[Record], title: str) -> str:
+def _least(results: Record, group: list[Record], title: str) -> str:
     done = [record for record in group if record["done"]]
     if not done:
         return ""
-    error = min(done, key=lambda record: record["eigenvalues"]["rmse"])["competitor"]
-    angle = min(done, key=lambda record: record["sine"]["mean"])["competitor"]
-    return f"{title}: the least error is that of {error}, the least angle that of {angle}."
+    error = min(done, key=lambda record: record["eigenvalues"]["rmse"])
+    angle = min(done, key=lambda record: record["sine"]["mean"])
+    return (
+        f"{title}: the least error is that of {_shown(results, error)}, the least angle that of "
+        f"{_shown(results, angle)}."
+    )
+
+
+def _shown(results: Record, record: Record) -> str:
+    name = record["competitor"]
+    ours = any(method["name"] == name for method in results["methods"])
+    return f"directions with `{name}`" if ours else name
 
 
 def on_real_tables(results: Record) -> str:
@@ -83,11 +92,10 @@ def _attempts(results: Record, group: list[Record], title: str) -> list[list[str
     done = {record["competitor"]: record for record in group if record["done"]}
     best = least({name: record["eigenvalues"] for name, record in done.items()}, "rmse")
     nearest = least({name: record["sine"] for name, record in done.items()}, "mean")
-    ours = {each["name"] for each in results["methods"]}
     rows = []
     for record in group:
         name = record["competitor"]
-        shown = f"directions, `{name}`" if name in ours else name
+        shown = _shown(results, record)
         problem = plain(record["problem"]) if record["problem"] else ""
         if name not in done:
             rows.append([title, shown, "0", problem, "", ""])
