@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench benchmarks clean
 
 demo: $(DONE)
 	$(BIN)/dppca-odp demo --out demo-output
@@ -18,8 +18,11 @@ test: $(DONE)
 	$(BIN)/pytest -n auto
 
 bench: $(DONE)
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python benchmarks/ledger.py
+
+benchmarks: $(DONE)
+	$(BIN)/python -m benchmarks
 
 clean:
 	rm -rf $(VENV) demo-output

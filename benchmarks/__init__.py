@@ -1,0 +1,1 @@
+"""Accuracy and speed, measured: `python -m benchmarks` writes `docs/benchmarks.md`."""
