@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks.families import Known
 from dppca_odp import (
     PMWM,
+    Adaptive,
     Budget,
     Clipped,
     Column,
@@ -54,6 +55,7 @@ def _huber(known: Known) -> Huber:
 
 
 CONTENDERS = (
+    Contender("adaptive", lambda known: Adaptive(robust=known.bulk), "nothing"),
     Contender(
         "clipped",
         lambda known: Clipped(clipping_bound=5 * known.largest),

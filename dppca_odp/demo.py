@@ -18,8 +18,8 @@ from accountant import Accountant, Budget, BudgetExceeded, PrivacyUnit, reading_
 from accountant.rules import stated_losses
 from dppca_odp.columns import Column, Label
 from dppca_odp.directions import Directions
+from dppca_odp.eigenvalues.adaptive import Adaptive
 from dppca_odp.eigenvalues.clipped import Clipped
-from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.eigenvalues.scree import Method, Scree
 from dppca_odp.errors import InvalidPlan
@@ -63,9 +63,9 @@ PLAN = Plan(
     labels=(PLANS,),
     releases=(
         Directions(name="directions", components=3),
+        _scree("adaptive", Adaptive()),
         _scree("clipped", Clipped(clipping_bound=2.0)),
         _scree("pmwm", PMWM(lower_bound=0, upper_bound=5, pair_rows="reuse")),
-        _scree("huber", Huber(lowest_scale=-6, highest_scale=0, scale_fraction=Fraction(1, 4))),
         Scores(
             name="scores",
             directions="directions",

@@ -550,4 +550,4 @@ def test_the_demo_shows_eigenvalues_a_free_re_run_and_a_refusal(tmp_path: Path) 
     kinds = [entry.kind for entry in Ledger(tmp_path / "demo" / "ledger.db").entries()]
     assert kinds == ["grant", "charge", "started", "release", "refusal"]
     release = Release.read(tmp_path / "demo" / "release.json")
-    assert [scree.method for scree in release.screes] == ["clipped", "pmwm", "huber"]
+    assert [scree.method for scree in release.screes] == ["adaptive", "clipped", "pmwm"]

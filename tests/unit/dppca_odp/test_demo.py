@@ -29,4 +29,4 @@ def test_the_plan_fits_its_grant_and_the_last_request_does_not():
 
 def test_the_three_methods_have_equal_shares():
     shares = PLAN.shares()
-    assert shares["clipped"] == shares["pmwm"] == shares["huber"]
+    assert shares["adaptive"] == shares["clipped"] == shares["pmwm"]
