@@ -16,7 +16,7 @@ from dppca_odp.values import Floats
 
 DEGREE = 16
 #: Clipping bounds, as multiples of the largest eigenvalue.
-GRID = np.geomspace(0.3, 150, 18)
+GRID = np.geomspace(0.3, 1000, 20)
 
 
 def clipped_means(table: Floats, bounds: Floats, rng: Generator) -> Floats:

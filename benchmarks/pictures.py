@@ -164,7 +164,8 @@ def speed(results: Record) -> Picture:
         _logarithmic(axes, {record[along] for record in measured["records"]})
         axes.set_title(", ".join(others), fontsize=9)
         open_sides(axes)
-    panels[0].legend(frameon=False, fontsize=8, loc="upper left")
+    handles = panels[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside right center", frameon=False, fontsize=8)
     return figure
 
 
@@ -175,13 +176,21 @@ def _logarithmic(axes: Axes, places: set[int]) -> None:
     if axes.dataLim.height < 0:  # nothing was drawn
         axes.set_ylim(1, 10)
     axes.set(xscale="log", yscale="log")
-    axes.set_xticks(sorted(places), [f"{place:,}" for place in sorted(places)])
+    axes.set_xticks(sorted(places), [_in_short(place) for place in sorted(places)])
     axes.set_xlim(min(places, default=1) / 1.5, max(places, default=1) * 1.5)
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1,)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda height, _: f"{height:,g}"))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda height, _: f"{height:,.10g}"))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
+
+
+def _in_short(size: int) -> str:
+    """1k and 1M, so that the sizes of an axis stand beside each other."""
+    for unit, letter in ((1_000_000, "M"), (1_000, "k")):
+        if size >= unit and not size % unit:
+            return f"{size // unit}{letter}"
+    return f"{size}"
 
 
 def _legend_alone(axes: Axes, of: Axes) -> None:

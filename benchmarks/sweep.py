@@ -38,19 +38,26 @@ class Sweep:
 
 
 def measure(sweep: Sweep, *, seconds: float) -> Result:
-    """The middle, and a record for each size that was begun in time."""
+    """The middle, and a record for each size that was reached; every size once, then again."""
     deadline = time.monotonic() + seconds
-    records = []
-    for size in sweep.sizes():
+    runs: dict[Size, list[dict[str, float]]] = {}
+    for size in sweep.repeat * sweep.sizes():
         if time.monotonic() >= deadline:
             break
-        runs = [child(size) for _ in range(sweep.repeat)]
-        empty = _empty_peak(size.release)
-        record: Result = size._asdict()
-        record["seconds"] = short(statistics.median(run["run"] for run in runs))
-        record["mebibytes"] = short(max(run["peak"] for run in runs) - empty)
-        records.append(record)
+        runs.setdefault(size, []).append(child(size))
+    records = [_record(size, found) for size, found in runs.items()]
     return {"middle": Size("", *sweep.middle)._asdict(), "records": records}
+
+
+def _record(size: Size, runs: list[dict[str, float]]) -> Result:
+    above = max(run["peak"] for run in runs) - _empty_peak(size.release)
+    seconds = statistics.median(run["run"] for run in runs)
+    return {
+        **size._asdict(),
+        "runs": len(runs),
+        "seconds": short(seconds),
+        "mebibytes": short(above),
+    }
 
 
 @cache
