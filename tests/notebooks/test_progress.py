@@ -18,8 +18,8 @@ plan = Plan(
     unit=unit,
     columns=("a", "b"),
     releases=(
-        Directions(name="axes", components=2),
-        Scree(name="scree", directions="axes"),
+        Directions(name="main", components=2),
+        Scree(name="scree", directions="main"),
     ),
 )
 accountant = Accountant.grant("ledger.db", data_set="visits", budget=plan.budget, unit=unit)
