@@ -20,36 +20,40 @@ where the noise is still small, to Huang, Liang and Yi (2021).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field
-from scipy.special import ndtr
 
 from accountant.specs import Budget, Stage
-from dppca_odp.eigenvalues.flags import OF_THE_BULK, Flag, sentences
+from dppca_odp.eigenvalues.flags import OF_THE_BULK
 from dppca_odp.eigenvalues.method import (
-    LIKELY,
-    NORMAL_95,
     EigenvalueMethod,
     Estimate,
     ScaleOutlook,
     draw_pairs,
     mean_pairs,
 )
-from dppca_odp.eigenvalues.shape import (
-    SCALES,
-    cutoff_of_tail,
-    growth_of_clipped_mean,
-    octaves_at_scales,
-    tail_share,
-    variance_of_clipped_mean,
+from dppca_odp.eigenvalues.rules import (
+    ROBUST_CUTOFF,
+    TAIL_COUNTS,
+    Rare,
+    Tail,
+    chance_of_scales,
+    find_rare,
+    find_tail,
+    full_signal,
+    gaussian_cutoff,
+    kept_cutoff,
+    likely_signal,
+    match_scales,
+    read,
+    units_of,
 )
+from dppca_odp.eigenvalues.shape import growth_of_clipped_mean
 from dppca_odp.planned import PlannedStage
 from dppca_odp.primitives.noise import (
     AskSums,
@@ -62,56 +66,20 @@ from dppca_odp.primitives.noise import (
 from dppca_odp.primitives.octaves import (
     COUNT_UNITS,
     OCTAVES,
-    UPPER_ENDS,
     make_octave_counts,
     make_tail_count,
 )
 from dppca_odp.primitives.pairs import pairs_changed, ring_degree
 from dppca_odp.primitives.stages import Program
-from dppca_odp.primitives.sums import (
-    FULL_RANGE,
-    allocated_units,
-    decode_means,
-    decode_noise,
-    make_clamped_sum,
-)
+from dppca_odp.primitives.sums import decode_means, decode_noise, make_clamped_sum
 from dppca_odp.spaces import matrix_shape, to_then
-from dppca_odp.values import LARGEST_BOUND, Floats, Integers
+from dppca_odp.values import Floats
 
-# --- parts of mu squared ---------------------------------------------------------------------
-#: The signal of a Gaussian component at its own scale to aim at, in noise standard deviations ...
+#: Parts of mu squared: of the scale what gives a Gaussian component this signal, in noise standard
+#: deviations, within these limits; of the tail, fixed; of the mean, the rest.
 AIM = 9.5
-#: ... and the least that counts as found: by chance alone, one of 961 scales in 50,000 looks.
-FOUND = 5.5
-#: Within so many octaves of a scale that is found there are fewer to choose from: one in 1,000.
-NEAR, FOUND_NEAR = 12, 4.0
 LEAST_SCALE_PART, MOST_SCALE_PART = Fraction("0.1"), Fraction("0.6")
-TAIL_PART, TAIL_COUNTS = Fraction("0.15"), 3
-#: Euclidean norm of the shares of a Gaussian component's octaves.
-SIGNAL = 0.33
-
-# --- cutoffs, in scales ----------------------------------------------------------------------
-LEAST_CUTOFF = 4.0
-ROBUST_CUTOFF = 3.0
-#: A count is a tail from so many noise standard deviations on.
-CLEAR = 3.7
-#: A tail that reaches this many doublings beyond the cutoff of a Gaussian component is heavy.
-HEAVY = 4
-#: Beyond so many scales a component's own octaves are searched for rare large values.
-FAR = 64.0
-WINDOWS = (1, 2, 3, 4, 6, 8, 12)
-#: The noise of a mean of which rare large values are the most, as a share of it.
-LEAST_FAR_NOISE, MOST_NOISE = 0.15, 0.5
-
-# --- means -----------------------------------------------------------------------------------
-#: Noise grows with the range to this power, yet relative to the range it is at most so many times
-#: that of the widest.
-NOISE_EXPONENT, MOST_RELATIVE_NOISE = 0.75, 4
-#: Of the range: a mean above it was clipped too low.
-SATURATED = 0.6
-#: Of the pairs: a component of which fewer look Gaussian at its scale is mixed.
-MIXED = 0.5
-TINY = 1e-300
+TAIL_PART = Fraction("0.15")
 
 
 class Adaptive(EigenvalueMethod):
@@ -139,11 +107,6 @@ class Adaptive(EigenvalueMethod):
     def fitted_degree(self, rows: int) -> int:
         """That of a ring, in a small table less."""
         return ring_degree(rows, self.degree)
-
-    @property
-    def exponent(self) -> float:
-        """Between equal noise and the least total variance."""
-        return NOISE_EXPONENT
 
     def unit_noise(
         self, share: Budget, *, rows: int, components: int, rows_per_person: int
@@ -183,8 +146,9 @@ class Adaptive(EigenvalueMethod):
         )
         mean_noise = noise / math.sqrt(Parts.of(noise, components, robust=self.robust).mean)
         scales = np.asarray(eigenvalues, dtype=np.float64)
-        cutoff = min(gaussian_cutoff(noise), largest_cutoff(scales, mean_noise))
-        cutoff = ROBUST_CUTOFF if self.robust else max(LEAST_CUTOFF, cutoff)
+        cutoff = ROBUST_CUTOFF
+        if not self.robust:
+            cutoff = kept_cutoff(gaussian_cutoff(noise), scales, mean_noise)
         units = units_of(cutoff * scales)
         of_clipped = mean_noise * np.linalg.norm(units) * cutoff * scales / units
         return of_clipped / growth_of_clipped_mean(np.full(components, cutoff))
@@ -244,27 +208,6 @@ class Parts(NamedTuple):
         return [Link(self.scale, OCTAVES * components), *counts, Link(self.mean, components)]
 
 
-def full_signal(noise: float, components: int) -> float:
-    """Of a Gaussian component at its own scale, were all of mu spent on its octaves."""
-    return SIGNAL / (noise * math.sqrt(2 * components))
-
-
-def chance_of_scales(signal: float, components: int) -> float:
-    """That one is found alone and the others near it, if the signal of each is normal."""
-    alone = 1 - (1 - float(ndtr(signal - FOUND))) ** components
-    return alone * float(ndtr(signal - FOUND_NEAR)) ** components
-
-
-def likely_signal(components: int) -> float:
-    """The least signal at which all are likely found."""
-    low, high = FOUND_NEAR, 4 * FOUND
-    for _ in range(50):
-        middle = (low + high) / 2
-        is_likely = chance_of_scales(middle, components) >= LIKELY
-        low, high = (low, middle) if is_likely else (middle, high)
-    return high
-
-
 class Looks(NamedTuple):
     """The three looks at pairs, read as shares and as means, with their noise."""
 
@@ -302,188 +245,24 @@ def estimate(ask: AskSums, looks: Looks, noise: float, parts: Parts, *, robust: 
     """Scales, then cutoffs, then means: from noisy answers alone."""
     mean_noise = noise / math.sqrt(parts.mean)
     octaves, octave_noise = looks.octave_shares(ask)
-    scales, alike = find_scales(octaves, octave_noise)
-    if robust:
-        tail = Tail(ROBUST_CUTOFF, 0)
-        far: list[Far | None] = [None] * looks.components
-    else:
-        far = [
-            find_far(shares, octave_noise, scale)
-            for shares, scale in zip(octaves, scales, strict=True)
-        ]
-        bulk = np.array([0.0 if alone else scale for scale, alone in zip(scales, far, strict=True)])
-        tail = find_tail(ask, looks, bulk, noise=noise, mean_noise=mean_noise)
-    number_far = sum(alone is not None for alone in far)
-    cutoffs = np.array(
-        [
-            alone.cutoff(mean_noise * math.sqrt(number_far)) if alone else tail.cutoff * scale
-            for scale, alone in zip(scales, far, strict=True)
-        ]
-    )
+    scales, mixed = match_scales(octaves, octave_noise)
+    tail, rare = Tail(ROBUST_CUTOFF, 0), dict[int, Rare]()
+    if not robust:
+        for component, scale in enumerate(scales):
+            if found := find_rare(octaves[component], octave_noise, scale):
+                rare[component] = found
+        tail = find_tail(
+            lambda cutoffs: looks.tail_share(ask, cutoffs),
+            np.where(np.isin(range(looks.components), list(rare)), 0.0, scales),
+            noise=noise,
+            mean_noise=mean_noise,
+        )
+    cutoffs = tail.cutoff * scales
+    for component, found in rare.items():
+        cutoffs[component] = found.cutoff(mean_noise * math.sqrt(len(rare)))
     means, mean_noises = looks.clipped_means(ask, cutoffs)
-    mixed = alike + 2 * octave_noise / SIGNAL < MIXED
-    answer = read(means, mean_noises, cutoffs, far, tail, mixed)
+    answer = read(means, mean_noises, cutoffs, tail, rare=list(rare), mixed=mixed)
     return answer._replace(warnings=(OF_THE_BULK, *answer.warnings)) if robust else answer
-
-
-# --- 1. scale --------------------------------------------------------------------------------
-
-
-def find_scales(octaves: Floats, noise: float) -> tuple[Floats, Floats]:
-    """The scales whose Gaussian components look most like these octaves, and how much is alike.
-
-    A matched filter: signals are in standard deviations of the noise. A component that is not clear
-    alone may be so among scales not far from those of others. Scale 0 if none is clear.
-    """
-    signals = octaves @ octaves_at_scales().T / noise
-    clear = signals.max(axis=1) >= FOUND
-    found = np.log2(SCALES[signals[clear].argmax(axis=1)])
-    near = (np.abs(np.log2(SCALES)[:, np.newaxis] - found) <= NEAR).any(axis=1)
-    signals[~clear] = np.where(near & (signals[~clear] >= FOUND_NEAR), signals[~clear], 0.0)
-    best = signals.max(axis=1)
-    return np.where(best > 0, SCALES[signals.argmax(axis=1)], 0.0), best * noise / SIGNAL
-
-
-class Far(NamedTuple):
-    """Rare large values: what they add to a mean, at least, and where they seem to end."""
-
-    mean: float
-    end: float
-
-    def cutoff(self, noise: float) -> float:
-        """Where they end, but as far out as noise, that of a mean up to 1, stays small."""
-        least, most = (part * self.mean / noise for part in (LEAST_FAR_NOISE, MOST_NOISE))
-        return min(max(self.end, least), most, LARGEST_BOUND)
-
-
-def find_far(shares: Floats, noise: float, scale: float) -> Far | None:
-    """The clearest window of octaves beyond 64 scales, if it is clear enough.
-
-    A false window at 2^j scales would let noise grow by 2^j, so it must be rarer by 4^j.
-    """
-    if not scale:
-        return None
-    starts, lengths = windows()
-    totals = np.concatenate([[0.0], np.cumsum(shares)])
-    signals = (totals[starts + lengths] - totals[starts]) / (noise * np.sqrt(lengths))
-    doublings = np.log2(UPPER_ENDS[starts + lengths - 1] / scale)
-    needed = np.sqrt(3 + 4 * math.log(2) * np.maximum(doublings, 0))
-    clear = (UPPER_ENDS[starts] / 2 >= FAR * scale) & (signals >= needed)
-    if not clear.any():
-        return None
-    best = int(np.where(clear, signals, 0).argmax())
-    window = slice(int(starts[best]), int(starts[best] + lengths[best]))
-    ends, mass = UPPER_ENDS[window], shares[window]
-    beyond = np.cumsum(mass[::-1])[::-1] / np.sqrt(np.arange(len(mass), 0, -1))
-    last = np.flatnonzero(beyond >= 2 * noise).max(initial=0)  # where there still is mass
-    middle = 0.72 * ends[: last + 1]
-    return Far(mean=max(scale, float(mass[: last + 1] @ middle)), end=float(ends[last]))
-
-
-@lru_cache(maxsize=1)
-def windows() -> tuple[Integers, Integers]:
-    """Starts and lengths of all windows of octaves, the lowest left out: it holds zeros."""
-    pairs = [(start, of) for of in WINDOWS for start in range(1, OCTAVES - of + 1)]
-    starts, lengths = np.array(pairs).T
-    return starts, lengths
-
-
-# --- 2. tail ---------------------------------------------------------------------------------
-
-
-class Tail(NamedTuple):
-    """The cutoff of components without rare large values, in scales."""
-
-    cutoff: float
-    doublings: int
-    """How far beyond that of a Gaussian component the tail reaches."""
-
-
-def find_tail(
-    ask: AskSums, looks: Looks, scales: Floats, *, noise: float, mean_noise: float
-) -> Tail:
-    """The least of seven cutoffs, each twice the one before, that few enough pairs are beyond.
-
-    A component whose scale is 0 takes no part. ``mean_noise`` is that of a mean up to 1: the cutoff
-    keeps the noise below half of the scales, in Euclidean norm.
-    """
-    candidates = gaussian_cutoff(noise) * 2.0 ** np.arange(2**TAIL_COUNTS - 1)
-    taking_part = scales > 0
-    low, high = 0, len(candidates)
-    while low < high:
-        at = (low + high) // 2
-        cutoffs = np.where(taking_part, candidates[at] * scales, np.inf)
-        share, share_noise = looks.tail_share(ask, cutoffs)
-        expected = min(1.0, taking_part.sum() * float(tail_share(candidates[at])))
-        if share > CLEAR * share_noise + 2 * expected:
-            low = at + 1
-        else:
-            high = at
-    most = largest_cutoff(scales, mean_noise)
-    return Tail(max(LEAST_CUTOFF, min(candidates[min(low, len(candidates) - 1)], most)), low)
-
-
-def gaussian_cutoff(noise: float) -> float:
-    """Where Gaussian columns are clipped, in scales: what lies beyond is less than noise."""
-    return max(LEAST_CUTOFF, cutoff_of_tail(min(0.5, 7.5 * noise)))
-
-
-def largest_cutoff(scales: Floats, mean_noise: float) -> float:
-    """In scales: beyond, the noise is above half of the scales, in Euclidean norm."""
-    largest: float = MOST_NOISE / mean_noise * np.linalg.norm(scales) / max(scales.sum(), TINY)
-    return largest
-
-
-# --- 3. mean ---------------------------------------------------------------------------------
-
-
-def units_of(cutoffs: Floats) -> Integers:
-    """Integer units of each mean: its noise in data units is the cutoff over them."""
-    least = np.where(cutoffs > 0, FULL_RANGE // MOST_RELATIVE_NOISE, 0)
-    return np.maximum(allocated_units(cutoffs, NOISE_EXPONENT), least)
-
-
-def read(
-    means: Floats,
-    noise: Floats,
-    cutoffs: Floats,
-    far: Sequence[Far | None],
-    tail: Tail,
-    mixed: npt.NDArray[np.bool_],
-) -> Estimate:
-    """Variances from clipped means, the noise that is left in them, and what to know of them."""
-    alone = np.array([rare is not None for rare in far])
-    bulk = (cutoffs > 0) & ~alone
-
-    def variances(clipped: Floats) -> Floats:
-        return np.where(alone, np.maximum(clipped, 0.0), variance_of_clipped_mean(clipped, cutoffs))
-
-    values = variances(means)
-    growth = np.ones_like(values)
-    kept = bulk & (values > 0)
-    growth[kept] = growth_of_clipped_mean(cutoffs[kept] / values[kept])
-    raised = {
-        Flag.NOT_FOUND: cutoffs == 0,
-        Flag.RARE_LARGE_VALUES: alone,
-        Flag.HEAVY_TAIL: bulk & (tail.doublings >= HEAVY),
-        Flag.MIXED: bulk & mixed,
-        Flag.SATURATED: bulk & (means > SATURATED * cutoffs),
-        Flag.AT_ZERO: (cutoffs > 0) & (means < 2 * noise),
-    }
-    flags = [
-        tuple(flag for flag, where in raised.items() if where[component])
-        for component in range(len(values))
-    ]
-    reach = NORMAL_95 * noise
-    return Estimate(
-        values=values,
-        noise_scales=noise / growth,
-        lower=np.zeros(len(values)),
-        upper=cutoffs,
-        warnings=tuple(sentences(flags)),
-        flags=tuple(flags),
-        own_interval=(variances(means - reach), variances(means + reach)),
-    )
 
 
 def make_adaptive(

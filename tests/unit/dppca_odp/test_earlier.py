@@ -3,9 +3,9 @@ import pytest
 
 from dppca_odp.directions import NoisyDirections
 from dppca_odp.earlier import ColumnScales, find_loadings, find_scales, named
-from dppca_odp.eigenvalues.adaptive import Tail, read
 from dppca_odp.eigenvalues.flags import Flag
 from dppca_odp.eigenvalues.method import Estimate
+from dppca_odp.eigenvalues.rules import Tail, read
 
 VECTORS = np.array([[0.6], [0.8]])
 
@@ -68,7 +68,7 @@ class TestScales:
         noise = cutoffs * rng.uniform(1e-4, 0.125, size=number)
         means = np.clip(rng.normal(size=number) * 3, -3, 9) * noise
         answer = read(
-            means, noise, cutoffs, [None] * number, Tail(4.0, 0), mixed=np.zeros(number, dtype=bool)
+            means, noise, cutoffs, Tail(4.0, 0), rare=[], mixed=np.zeros(number, dtype=bool)
         )
         flagged = [{Flag.NOT_FOUND, Flag.AT_ZERO} & set(flags) != set() for flags in answer.flags]
         found = find_scales("variances", {"variances": answer}).found

@@ -16,19 +16,21 @@ from accountant.losses import GaussianLoss
 from accountant.specs import Budget
 from dppca_odp.eigenvalues.adaptive import (
     AIM,
-    FOUND,
-    FOUND_NEAR,
     Adaptive,
-    Far,
     Parts,
     chain_stage,
-    find_far,
-    find_scales,
-    full_signal,
     make_adaptive,
     then_adaptive,
 )
 from dppca_odp.eigenvalues.flags import MEANINGS, Flag, sentences
+from dppca_odp.eigenvalues.rules import (
+    FOUND,
+    FOUND_NEAR,
+    Rare,
+    find_rare,
+    full_signal,
+    match_scales,
+)
 from dppca_odp.eigenvalues.shape import octaves_at_scales, tail_share
 from dppca_odp.primitives.octaves import OCTAVES, UPPER_ENDS
 from dppca_odp.spaces import matrix_domain, rows_metric
@@ -143,14 +145,21 @@ def octaves_at(variance: float) -> np.ndarray:
 @given(st.integers(-110, 110), st.floats(1, 2))
 def test_a_scale_is_found_within_a_quarter_of_an_octave(power, factor):
     variance = factor * 2.0**power
-    (scale,), (alike,) = find_scales(octaves_at(variance)[np.newaxis], noise=1e-3)
+    (scale,), (mixed,) = match_scales(octaves_at(variance)[np.newaxis], noise=1e-3)
     assert abs(math.log2(scale / variance)) <= 0.126
-    assert alike == pytest.approx(1, abs=0.02)
+    assert not mixed
+
+
+@pytest.mark.parametrize(("share", "mixed"), [(0.45, True), (0.55, False)])
+def test_a_component_of_which_less_than_half_looks_gaussian_is_mixed(share, mixed):
+    octaves = share * octaves_at(1.0)
+    octaves[0] += 1 - share
+    assert match_scales(octaves[np.newaxis], noise=1e-4)[1].tolist() == [mixed]
 
 
 @pytest.mark.parametrize(("signal", "found"), [(FOUND - 0.01, False), (FOUND + 0.01, True)])
 def test_alone_a_scale_must_be_clear(signal, found):
-    (scale,), _ = find_scales(signal * 1e-3 * octaves_at_scales()[[480]], noise=1e-3)
+    (scale,), _ = match_scales(signal * 1e-3 * octaves_at_scales()[[480]], noise=1e-3)
     assert (scale > 0) == found
 
 
@@ -161,7 +170,7 @@ def test_alone_a_scale_must_be_clear(signal, found):
 def test_near_one_that_is_found_a_scale_may_be_less_clear(signal, octaves_away, found):
     templates = octaves_at_scales()
     octaves = 1e-3 * np.array([9 * templates[400], signal * templates[400 + 4 * octaves_away]])
-    scales, _ = find_scales(octaves, noise=1e-3)
+    scales, _ = match_scales(octaves, noise=1e-3)
     assert scales[0] > 0
     assert (scales[1] > 0) == found
 
@@ -169,13 +178,13 @@ def test_near_one_that_is_found_a_scale_may_be_less_clear(signal, octaves_away, 
 def test_zeros_have_no_scale():
     nothing = np.zeros((2, OCTAVES))
     nothing[0, 0] = 1.0
-    assert find_scales(nothing, noise=1e-6)[0].tolist() == [0, 0]
+    assert match_scales(nothing, noise=1e-6)[0].tolist() == [0, 0]
 
 
 def test_rare_large_values_are_found_far_out_and_bound_the_mean_from_below():
     values = chi_squared()
     values[:3000] *= 2.0**20
-    rare = find_far(octaves_of(values), 1e-4, scale=1.0)
+    rare = find_rare(octaves_of(values), 1e-4, scale=1.0)
     assert rare is not None
     assert 0.3 * values.mean() < rare.mean < values.mean()
     assert 2.0**19 < rare.end < 2.0**24
@@ -185,16 +194,16 @@ def test_rare_large_values_are_found_far_out_and_bound_the_mean_from_below():
 def test_large_values_that_are_not_clear_or_not_far_are_no_rare_ones(far, noise):
     values = chi_squared()
     values[:3000] *= far
-    assert find_far(octaves_of(values), noise, scale=1.0) is None
+    assert find_rare(octaves_of(values), noise, scale=1.0) is None
 
 
 def test_a_component_without_scale_has_no_rare_values():
-    assert find_far(octaves_of(chi_squared()), 1e-6, scale=0.0) is None
+    assert find_rare(octaves_of(chi_squared()), 1e-6, scale=0.0) is None
 
 
 @pytest.mark.parametrize(("end", "cutoff"), [(1.0, 15.0), (20.0, 20.0), (1e9, 50.0)])
 def test_rare_values_are_clipped_where_noise_is_small(end, cutoff):
-    assert Far(mean=1.0, end=end).cutoff(noise=0.01) == pytest.approx(cutoff)
+    assert Rare(mean=1.0, end=end).cutoff(noise=0.01) == pytest.approx(cutoff)
 
 
 # What it answers.
@@ -253,7 +262,7 @@ def test_numbers_of_every_kind_are_answered():
 
 
 def test_too_small_a_budget_finds_nothing_and_says_so():
-    answer = estimate(gaussian(280), Budget.of("0.5", "1e-5"))
+    answer = estimate(gaussian(280), Budget.of("0.001", "1e-5"))
     assert answer.values.tolist() == [0] * 5
     assert set(answer.flags) == {(Flag.NOT_FOUND,)}
 

@@ -1,0 +1,258 @@
+"""The rules of the adaptive method: from released numbers to scales, cutoffs and flags.
+
+They see no data and cost nothing. Octaves and tails come as shares of all pairs, with the standard
+deviation of the noise in them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from dppca_odp.earlier import TOLD_FROM_ZERO
+from dppca_odp.eigenvalues.flags import Flag, sentences
+from dppca_odp.eigenvalues.method import LIKELY, NORMAL_95, Estimate
+from dppca_odp.eigenvalues.shape import (
+    SCALES,
+    cutoff_of_tail,
+    growth_of_clipped_mean,
+    octaves_at_scales,
+    tail_share,
+    variance_of_clipped_mean,
+)
+from dppca_odp.primitives.octaves import OCTAVES, UPPER_ENDS
+from dppca_odp.primitives.sums import FULL_RANGE, allocated_units
+from dppca_odp.values import LARGEST_BOUND, Floats, Integers
+
+Flags = npt.NDArray[np.bool_]
+
+# --- scale -----------------------------------------------------------------------------------
+#: The least signal that counts as found, in noise standard deviations: by chance alone, one of 961
+#: scales in 50,000 looks.
+FOUND = 5.5
+#: Within so many octaves of a scale that is found there are fewer to choose from: one in 1,000.
+NEAR, FOUND_NEAR = 12, 4.0
+#: Euclidean norm of the shares of a Gaussian component's octaves.
+SIGNAL = 0.33
+
+#: Of the pairs: a component of which fewer look Gaussian at its scale is mixed.
+MIXED = 0.5
+
+# --- cutoffs, in scales ----------------------------------------------------------------------
+TAIL_COUNTS = 3
+LEAST_CUTOFF = 4.0
+ROBUST_CUTOFF = 3.0
+#: A count is a tail from so many noise standard deviations on.
+CLEAR = 3.7
+#: A tail that reaches this many doublings beyond the cutoff of a Gaussian component is heavy.
+HEAVY = 4
+#: Beyond so many scales a component's own octaves are searched for rare large values.
+FAR = 64.0
+WINDOWS = (1, 2, 3, 4, 6, 8, 12)
+#: The noise of a mean of which rare large values are the most, as a share of it.
+LEAST_RARE_NOISE, MOST_NOISE = 0.15, 0.5
+
+# --- means -----------------------------------------------------------------------------------
+#: Noise grows with the range to this power, yet relative to the range it is at most so many times
+#: that of the widest.
+NOISE_EXPONENT, MOST_RELATIVE_NOISE = 0.75, 4
+#: Of the range: a mean above it was clipped too low.
+SATURATED = 0.6
+
+
+# --- 1. scale --------------------------------------------------------------------------------
+
+
+def full_signal(noise: float, components: int) -> float:
+    """Of a Gaussian component at its own scale, were all of mu spent on its octaves."""
+    return SIGNAL / (noise * math.sqrt(2 * components))
+
+
+def chance_of_scales(signal: float, components: int) -> float:
+    """That one is found alone and the others near it, if the signal of each is normal."""
+    alone = 1 - (1 - float(ndtr(signal - FOUND))) ** components
+    return alone * float(ndtr(signal - FOUND_NEAR)) ** components
+
+
+def likely_signal(components: int) -> float:
+    """The least signal at which all are likely found."""
+    low, high = FOUND_NEAR, 4 * FOUND
+    for _ in range(50):
+        middle = (low + high) / 2
+        is_likely = chance_of_scales(middle, components) >= LIKELY
+        low, high = (low, middle) if is_likely else (middle, high)
+    return high
+
+
+def match_scales(octaves: Floats, noise: float) -> tuple[Floats, Flags]:
+    """The scales whose Gaussian components look most like these octaves, and which are mixed.
+
+    A matched filter: signals are in standard deviations of the noise. A component that is not clear
+    alone may be so among scales not far from those of others. Scale 0 if none is clear.
+    """
+    signals = octaves @ octaves_at_scales().T / noise
+    clear = signals.max(axis=1) >= FOUND
+    found = np.log2(SCALES[signals[clear].argmax(axis=1)])
+    near = (np.abs(np.log2(SCALES)[:, np.newaxis] - found) <= NEAR).any(axis=1)
+    signals[~clear] = np.where(near & (signals[~clear] >= FOUND_NEAR), signals[~clear], 0.0)
+    best = signals.max(axis=1)
+    scales = np.where(best > 0, SCALES[signals.argmax(axis=1)], 0.0)
+    return scales, (best + 2) * noise / SIGNAL < MIXED
+
+
+class Rare(NamedTuple):
+    """Rare large values: what they add to a mean, at least, and where they seem to end."""
+
+    mean: float
+    end: float
+
+    def cutoff(self, noise: float) -> float:
+        """Where they end, but as far out as noise, that of a mean up to 1, stays small."""
+        least, most = (part * self.mean / noise for part in (LEAST_RARE_NOISE, MOST_NOISE))
+        return min(max(self.end, least), most, LARGEST_BOUND)
+
+
+def find_rare(shares: Floats, noise: float, scale: float) -> Rare | None:
+    """The clearest window of octaves beyond 64 scales, if it is clear enough.
+
+    A false window at 2^j scales would let noise grow by 2^j, so it must be rarer by 4^j.
+    """
+    if not scale:
+        return None
+    starts, lengths = windows()
+    totals = np.concatenate([[0.0], np.cumsum(shares)])
+    signals = (totals[starts + lengths] - totals[starts]) / (noise * np.sqrt(lengths))
+    doublings = np.log2(UPPER_ENDS[starts + lengths - 1] / scale)
+    needed = np.sqrt(3 + 4 * math.log(2) * np.maximum(doublings, 0))
+    clear = (UPPER_ENDS[starts] / 2 >= FAR * scale) & (signals >= needed)
+    if not clear.any():
+        return None
+    best = int(np.where(clear, signals, 0).argmax())
+    window = slice(int(starts[best]), int(starts[best] + lengths[best]))
+    ends, mass = UPPER_ENDS[window], shares[window]
+    beyond = np.cumsum(mass[::-1])[::-1] / np.sqrt(np.arange(len(mass), 0, -1))
+    last = np.flatnonzero(beyond >= 2 * noise).max(initial=0)  # where there still is mass
+    middle = 0.72 * ends[: last + 1]
+    return Rare(mean=max(scale, float(mass[: last + 1] @ middle)), end=float(ends[last]))
+
+
+@lru_cache(maxsize=1)
+def windows() -> tuple[Integers, Integers]:
+    """Starts and lengths of all windows of octaves, the lowest left out: it holds zeros."""
+    pairs = [(start, of) for of in WINDOWS for start in range(1, OCTAVES - of + 1)]
+    starts, lengths = np.array(pairs).T
+    return starts, lengths
+
+
+# --- 2. tail ---------------------------------------------------------------------------------
+
+
+class Tail(NamedTuple):
+    """The cutoff of components without rare large values, in scales."""
+
+    cutoff: float
+    doublings: int
+    """How far beyond that of a Gaussian component the tail reaches."""
+
+
+def find_tail(
+    look: Callable[[Floats], tuple[float, float]],
+    scales: Floats,
+    *,
+    noise: float,
+    mean_noise: float,
+) -> Tail:
+    """The least of seven cutoffs, each twice the one before, that few enough pairs are beyond.
+
+    ``look`` tells the share beyond cutoffs, and its noise. A component whose scale is 0 takes no
+    part. ``noise`` is that of a mean of values up to 1, were all of mu spent on it; ``mean_noise``
+    is that of the mean to come.
+    """
+    candidates = gaussian_cutoff(noise) * 2.0 ** np.arange(2**TAIL_COUNTS - 1)
+    taking_part = scales > 0
+    low, high = 0, len(candidates)
+    while low < high:
+        at = (low + high) // 2
+        share, share_noise = look(np.where(taking_part, candidates[at] * scales, np.inf))
+        expected = min(1.0, taking_part.sum() * float(tail_share(candidates[at])))
+        if share > CLEAR * share_noise + 2 * expected:
+            low = at + 1
+        else:
+            high = at
+    cutoff = float(candidates[min(low, len(candidates) - 1)])
+    return Tail(kept_cutoff(cutoff, scales, mean_noise), low)
+
+
+def gaussian_cutoff(noise: float) -> float:
+    """Where Gaussian columns are clipped, in scales: what lies beyond is less than noise."""
+    return max(LEAST_CUTOFF, cutoff_of_tail(min(0.5, 7.5 * noise)))
+
+
+def kept_cutoff(cutoff: float, scales: Floats, mean_noise: float) -> float:
+    """The cutoff, unless noise would be above half of the scales, in Euclidean norm."""
+    norm = float(np.linalg.norm(scales))
+    most = MOST_NOISE / mean_noise * norm / scales.sum() if norm else cutoff
+    return max(LEAST_CUTOFF, min(cutoff, most))
+
+
+# --- 3. mean ---------------------------------------------------------------------------------
+
+
+def units_of(cutoffs: Floats) -> Integers:
+    """Integer units of each mean: its noise in data units is the cutoff over them."""
+    least = np.where(cutoffs > 0, FULL_RANGE // MOST_RELATIVE_NOISE, 0)
+    return np.maximum(allocated_units(cutoffs, NOISE_EXPONENT), least)
+
+
+def read(
+    means: Floats,
+    noise: Floats,
+    cutoffs: Floats,
+    tail: Tail,
+    *,
+    rare: Sequence[int],
+    mixed: Flags,
+) -> Estimate:
+    """Variances from clipped means, the noise that is left in them, and what to know of them.
+
+    ``rare``: the components of rare large values.
+    """
+    is_rare = np.isin(np.arange(len(means)), rare)
+    in_bulk = (cutoffs > 0) & ~is_rare
+
+    def variances(clipped: Floats) -> Floats:
+        corrected = variance_of_clipped_mean(clipped, cutoffs)
+        return np.where(is_rare, np.maximum(clipped, 0.0), corrected)
+
+    values = variances(means)
+    growth = np.ones_like(values)
+    corrected = in_bulk & (values > 0)
+    growth[corrected] = growth_of_clipped_mean(cutoffs[corrected] / values[corrected])
+    raised = {
+        Flag.NOT_FOUND: cutoffs == 0,
+        Flag.RARE_LARGE_VALUES: is_rare,
+        Flag.HEAVY_TAIL: in_bulk & (tail.doublings >= HEAVY),
+        Flag.MIXED: in_bulk & mixed,
+        Flag.SATURATED: in_bulk & (means > SATURATED * cutoffs),
+        Flag.AT_ZERO: (cutoffs > 0) & (means < TOLD_FROM_ZERO * noise),
+    }
+    flags = tuple(
+        tuple(flag for flag, where in raised.items() if where[component])
+        for component in range(len(values))
+    )
+    reach = NORMAL_95 * noise
+    return Estimate(
+        values=values,
+        noise_scales=noise / growth,
+        lower=np.zeros(len(values)),
+        upper=cutoffs,
+        warnings=tuple(sentences(flags)),
+        flags=flags,
+        own_interval=(variances(means - reach), variances(means + reach)),
+    )
