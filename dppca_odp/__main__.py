@@ -182,7 +182,7 @@ def run(
             data, accountant, key, fresh=fresh, purpose=purpose, progress=progress
         )
         written = write_release(release, out)
-        for warning in release.warnings:
+        for warning in release.warnings if as_json else ():  # else they are in what is printed
             typer.echo(f"note: {warning}", err=True)
         if as_json:
             typer.echo(release.model_dump_json(indent=2))

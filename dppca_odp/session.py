@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 import signal
+import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from opendp.mod import Measurement
 
 from accountant import Accountant, Charge, StoredRelease
@@ -75,9 +78,9 @@ def charge_and_release(
         key = authorization.release_key
         accountant.start(authorization)  # its own errors quote no data: nothing was measured yet
         try:
-            with _one_at_a_time:
+            with _one_at_a_time, _silence():
                 answer = measurement(table)
-            release = record(answer, key)
+                release = record(answer, key)
             accountant.store(authorization, release.model_dump(mode="json"))
             return release
         except Exception as error:
@@ -94,8 +97,16 @@ def from_ledger(stored: StoredRelease) -> Release:
 
 
 @contextmanager
+def _silence() -> Iterator[None]:
+    """What floating point does with a row is told by no error and no warning."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Hold Ctrl-C until the block ends.
+    """Hold Ctrl-C until the block ends, and say so.
 
     An interrupt inside a Python callback of OpenDP aborts the interpreter, and one after the
     charge would waste it. Signals reach Python's main thread alone, so other threads need
@@ -106,7 +117,14 @@ def interrupts_deferred() -> Iterator[None]:
         return
     seen: list[Any] = []
     before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, lambda number, frame: seen.append((number, frame)))
+
+    def note(number: int, frame: Any) -> None:
+        if not seen:
+            with suppress(Exception):  # whatever stands behind stderr
+                sys.stderr.write("interrupted: this waits for what may be paid for already\n")
+        seen.append((number, frame))
+
+    signal.signal(signal.SIGINT, note)
     try:
         yield
     finally:

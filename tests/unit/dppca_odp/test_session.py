@@ -2,6 +2,7 @@ import math
 import signal
 import threading
 import time
+import warnings
 from datetime import UTC, datetime
 from fractions import Fraction
 from types import SimpleNamespace
@@ -11,7 +12,14 @@ import opendp.prelude as dp
 import pytest
 
 from accountant import Accountant, Budget, Charge, PrivacyUnit, Stage, UnitMismatch, verify
+from dppca_odp.directions import Directions
+from dppca_odp.eigenvalues.adaptive import Adaptive
+from dppca_odp.eigenvalues.clipped import Clipped
+from dppca_odp.eigenvalues.huber import Huber
+from dppca_odp.eigenvalues.pmwm import PMWM
+from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import LossExceedsCharge, ReleaseFailed
+from dppca_odp.plan import Plan
 from dppca_odp.releases import Release, ReleasedDirections
 from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
 from dppca_odp.spaces import approximate, matrix_domain, rows_metric
@@ -406,3 +414,38 @@ class TestInterrupts:
             worker.join()
         assert [1] * 8 == most
         assert 8 == kinds(accountant).count("release")
+
+
+class TestFloatingPoint:
+    """Whatever the settings of NumPy are: a row that underflows must not be told from another."""
+
+    @pytest.mark.parametrize("setting", ["raise", "warn"])
+    @pytest.mark.parametrize(
+        "method",
+        [
+            Adaptive(),
+            Clipped(clipping_bound=1),
+            PMWM(lower_bound=0, upper_bound=9),
+            Huber(lowest_scale=-4, highest_scale=5, scale_fraction="1/4"),
+        ],
+        ids=lambda method: method.kind,
+    )
+    def test_no_row_stops_a_release_by_its_floating_point(self, tmp_path, setting, method):
+        plan = Plan(
+            budget=Budget.of("1", "1e-6"),
+            unit=PrivacyUnit(rows_per_person=1),
+            columns=("a", "b"),
+            releases=(
+                Directions(name="directions", components=2),
+                Scree(name="scree", directions="directions", method=method),
+            ),
+        )
+        table = np.zeros((500, 2))
+        table[3] = 1e-200, 1e300
+        accountant = Accountant.grant(
+            tmp_path / "ledger.db", data_set="d", budget=plan.budget, unit=plan.unit
+        )
+        with np.errstate(all=setting), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            release = plan.run(table, accountant)
+        assert np.isfinite(release["scree"].values).all()
