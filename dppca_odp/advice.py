@@ -38,6 +38,7 @@ from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan
 from dppca_odp.paper import on_paper
 from dppca_odp.plan import Plan
+from dppca_odp.planned import Size
 from dppca_odp.preview import in_percent
 from dppca_odp.values import Floats
 
@@ -180,18 +181,14 @@ class _Task(NamedTuple):
             composition="committed",
         )
         share = plan.shares(plan.factor(self.rows))["scree"]
-        public = {
-            "rows": self.rows,
-            "components": components,
-            "rows_per_person": self.unit.rows_per_person,
-        }
+        size = Size(self.rows, components, self.unit.rows_per_person)
         guess = guessed_spectrum(self.columns)
-        noise = method.expected_noise(share, **public, eigenvalues=guess[:components])
+        noise = method.expected_noise(share, size, guess[:components])
         matrix_noise = plan.stages(self.rows)[0].noise_scale
         assert matrix_noise is not None
         return _Candidate(
             plan=plan,
-            scales=method.scale_outlook(share, **public),
+            scales=method.scale_outlook(share, size),
             noise=noise / guess[:components],
             sines=expected_sines(guess, matrix_noise)[:components],
         )

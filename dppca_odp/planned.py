@@ -91,6 +91,15 @@ class PlannedStage(Fact):
     """What the noise scale measures, in words."""
 
 
+class Size(NamedTuple):
+    """How large a question is: what prices and noise go by."""
+
+    rows: int
+    components: int
+    rows_per_person: int
+    """That one privacy unit can change."""
+
+
 class Setting(NamedTuple):
     """What is public when a release of a plan meets a table."""
 
@@ -106,6 +115,11 @@ class Setting(NamedTuple):
     def columns(self) -> int:
         """How many are measured."""
         return len(self.names)
+
+    @property
+    def size(self) -> Size:
+        """Of a question about all components."""
+        return Size(self.rows, self.components, self.unit.rows_per_person)
 
 
 class PlannedRelease(Fact, ABC):

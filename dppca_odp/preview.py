@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from rich import box
@@ -88,16 +88,11 @@ class ScreeOutlook(Fact):
         guess: float | Sequence[float] | None,
     ) -> Self:
         """The outlook of a method at a share of the budget, and with a guess its noise."""
-        public: dict[str, Any] = {
-            "rows": setting.rows,
-            "components": setting.components,
-            "rows_per_person": setting.unit.rows_per_person,
-        }
-        scales = method.scale_outlook(share, **public)
+        scales = method.scale_outlook(share, setting.size)
         if guess is None:
             return cls(name=name, components=setting.components, scales=scales)
         eigenvalues = _for_each(name, guess, setting.components)
-        noise = method.expected_noise(share, **public, eigenvalues=eigenvalues)
+        noise = method.expected_noise(share, setting.size, eigenvalues)
         sampling = method.relative_sampling(setting.rows) * np.array(eigenvalues)
         return cls(
             name=name,

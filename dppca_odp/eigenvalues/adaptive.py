@@ -54,7 +54,7 @@ from dppca_odp.eigenvalues.rules import (
     units_of,
 )
 from dppca_odp.eigenvalues.shape import growth_of_clipped_mean
-from dppca_odp.planned import PlannedStage
+from dppca_odp.planned import PlannedStage, Size
 from dppca_odp.primitives.noise import (
     AskSums,
     GaussianStage,
@@ -95,12 +95,10 @@ class Adaptive(EigenvalueMethod):
     """Estimate the scale of the bulk of the rows instead of the variance: another quantity, equal
     to the variance for Gaussian columns, and hardly moved by rare large values."""
 
-    def stages(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> tuple[PlannedStage, ...]:
+    def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """One stage: the chain, whose loss is that of one Gaussian."""
-        d_in = pairs_changed(rows, self.fitted_degree(rows), rows_per_person)
-        chain = chain_stage(share, components, d_in)
+        d_in = pairs_changed(size.rows, self.fitted_degree(size.rows), size.rows_per_person)
+        chain = chain_stage(share, size.components, d_in)
         stage = Stage(name="chain", budget=share, losses=(chain.loss,))
         return (PlannedStage(stage=stage, noise_scale=None, noise="depends on the private scales"),)
 
@@ -108,42 +106,26 @@ class Adaptive(EigenvalueMethod):
         """That of a ring, in a small table less."""
         return ring_degree(rows, self.degree)
 
-    def unit_noise(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> float:
+    def unit_noise(self, share: Budget, size: Size) -> float:
         """The noise of a mean of values up to 1, were all of mu spent on it."""
-        of = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
-        return of["d_in"] / (of["pairs"] * chain_stage(share, components, of["d_in"]).mu)
+        of = mean_pairs(size.rows, self.fitted_degree(size.rows), size.rows_per_person)
+        return of["d_in"] / (of["pairs"] * chain_stage(share, size.components, of["d_in"]).mu)
 
-    def scale_outlook(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> ScaleOutlook:
+    def scale_outlook(self, share: Budget, size: Size) -> ScaleOutlook:
         """The signal of each component is normal around what it is of a Gaussian one."""
-        noise = self.unit_noise(
-            share, rows=rows, components=components, rows_per_person=rows_per_person
-        )
+        noise, components = self.unit_noise(share, size), size.components
         full = full_signal(noise, components)
         part = Parts.of(noise, components, robust=self.robust).scale
         needed = likely_signal(components) / (full * math.sqrt(MOST_SCALE_PART)) * 2 / noise
-        by = f" / {rows_per_person}" if rows_per_person > 1 else ""
+        by = f" / {size.rows_per_person}" if size.rows_per_person > 1 else ""
         return ScaleOutlook(
             chance=chance_of_scales(full * math.sqrt(part), components),
             reason=f"n mu{by} (rows times mu) is {2 / noise:.0f}; likely from {needed:.0f} on",
         )
 
-    def expected_noise(
-        self,
-        share: Budget,
-        *,
-        rows: int,
-        components: int,
-        rows_per_person: int,
-        eigenvalues: npt.ArrayLike,
-    ) -> Floats:
+    def expected_noise(self, share: Budget, size: Size, eigenvalues: npt.ArrayLike) -> Floats:
         """That of the cutoffs which the rules give Gaussian columns whose scales are found."""
-        noise = self.unit_noise(
-            share, rows=rows, components=components, rows_per_person=rows_per_person
-        )
+        noise, components = self.unit_noise(share, size), size.components
         mean_noise = noise / math.sqrt(Parts.of(noise, components, robust=self.robust).mean)
         scales = np.asarray(eigenvalues, dtype=np.float64)
         cutoff = ROBUST_CUTOFF

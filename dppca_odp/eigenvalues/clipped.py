@@ -21,7 +21,7 @@ from dppca_odp.eigenvalues.method import (
     mean_pairs,
     noise_of_means,
 )
-from dppca_odp.planned import PlannedStage
+from dppca_odp.planned import PlannedStage, Size
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
 from dppca_odp.primitives.stages import Ask, Program
 from dppca_odp.spaces import matrix_shape, to_then
@@ -57,13 +57,11 @@ class Clipped(SourceMethod):
         """Refuse clipping bounds of another number."""
         self.bounds(components)
 
-    def stages(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> tuple[PlannedStage, ...]:
+    def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """One stage: the mean."""
-        pairs = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
-        bounds = self.bounds(components)
-        loss = mean_stage(share, columns=components, d_in=pairs["d_in"]).loss
+        pairs = mean_pairs(size.rows, self.fitted_degree(size.rows), size.rows_per_person)
+        bounds = self.bounds(size.components)
+        loss = mean_stage(share, columns=size.components, d_in=pairs["d_in"]).loss
         noise = noise_of_means(share, bounds, exponent=self.exponent, **pairs)
         stage = Stage(name="mean", budget=share, losses=(loss,))
         return (
@@ -74,18 +72,10 @@ class Clipped(SourceMethod):
             ),
         )
 
-    def expected_noise(
-        self,
-        share: Budget,
-        *,
-        rows: int,
-        components: int,
-        rows_per_person: int,
-        eigenvalues: npt.ArrayLike,
-    ) -> Floats:
+    def expected_noise(self, share: Budget, size: Size, eigenvalues: npt.ArrayLike) -> Floats:
         """That of the clipping bounds, whatever the eigenvalues: exact."""
-        pairs = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
-        return noise_of_means(share, self.bounds(components), exponent=self.exponent, **pairs)
+        pairs = mean_pairs(size.rows, self.fitted_degree(size.rows), size.rows_per_person)
+        return noise_of_means(share, self.bounds(size.components), exponent=self.exponent, **pairs)
 
     def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int

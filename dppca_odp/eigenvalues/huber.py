@@ -26,7 +26,7 @@ from dppca_odp.eigenvalues.method import (
     mean_pairs,
     noise_of_means,
 )
-from dppca_odp.planned import PlannedStage, Weighted
+from dppca_odp.planned import PlannedStage, Size, Weighted
 from dppca_odp.primitives.means import mean_stage
 from dppca_odp.primitives.noise import AskSums, Link, lowered, make_gaussian_chain
 from dppca_odp.primitives.pairs import number_of_pairs, pairs_changed
@@ -102,10 +102,9 @@ class Huber(Weighted, SourceMethod):
             raise ValueError(f"blocks must be at most {pairs // 2}; got {blocks}. Use fewer.")
         return steps, blocks
 
-    def stages(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> tuple[PlannedStage, ...]:
+    def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """Two stages: k scales, and the descent."""
+        rows, components, rows_per_person = size
         self.counts(number_of_pairs(rows, 1))  # refuses tables that are too small
         d_scale = pairs_changed(rows, 1, rows_per_person)
         d_step = pairs_changed(rows, self.fitted_degree(rows), rows_per_person)
@@ -131,17 +130,9 @@ class Huber(Weighted, SourceMethod):
             PlannedStage(stage=descent, noise_scale=None, noise="depends on the private scales"),
         )
 
-    def expected_noise(
-        self,
-        share: Budget,
-        *,
-        rows: int,
-        components: int,
-        rows_per_person: int,
-        eigenvalues: npt.ArrayLike,
-    ) -> Floats:
+    def expected_noise(self, share: Budget, size: Size, eigenvalues: npt.ArrayLike) -> Floats:
         """That of the last step, with thresholds from the scale of Gaussian columns."""
-        pairs = number_of_pairs(rows, 1)
+        pairs = number_of_pairs(size.rows, 1)
         steps, _ = self.counts(pairs)
         share_of_descent = self.split.divide(share)["gradient descent"]
         exact = np.log2(GAUSSIAN_SCALE * np.square(np.asarray(eigenvalues, dtype=np.float64)))
@@ -149,29 +140,25 @@ class Huber(Weighted, SourceMethod):
             np.exp2(np.clip(np.floor(exact), self.lowest_scale, self.highest_scale)),
             epsilon=float(share_of_descent.epsilon),
             pairs=pairs,
-            components=components,
+            components=size.components,
         )
         of_mean = noise_of_means(
             share_of_descent,
             2 * tau,
             exponent=self.exponent,
-            **mean_pairs(rows, self.fitted_degree(rows), rows_per_person),
+            **mean_pairs(size.rows, self.fitted_degree(size.rows), size.rows_per_person),
         )
         return self.step_size * math.sqrt(steps) * of_mean
 
-    def scale_outlook(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> ScaleOutlook:
+    def scale_outlook(self, share: Budget, size: Size) -> ScaleOutlook:
         """Half of the blocks on one scale, against the largest noise on all others."""
-        scale, _ = self.stages(
-            share, rows=rows, components=components, rows_per_person=rows_per_person
-        )
-        _, blocks = self.counts(number_of_pairs(rows, 1))
+        scale, _ = self.stages(share, size)
+        _, blocks = self.counts(number_of_pairs(size.rows, 1))
         assert scale.noise_scale is not None
         others = self.highest_scale - self.lowest_scale
         one = (1 - math.exp(-blocks / 2 / scale.noise_scale) / 2) ** others
         return ScaleOutlook(
-            chance=one**components,
+            chance=one**size.components,
             reason=f"{blocks} blocks, noise of scale {scale.noise_scale:.3g} on each count",
         )
 

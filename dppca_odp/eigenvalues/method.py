@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from accountant.facts import Fact
 from accountant.specs import Budget
 from dppca_odp.eigenvalues.flags import Flag
-from dppca_odp.planned import PlannedStage
+from dppca_odp.planned import PlannedStage, Size
 from dppca_odp.primitives.means import mean_stage
 from dppca_odp.primitives.pairs import (
     draw_pairing,
@@ -93,7 +93,7 @@ class EigenvalueMethod(Fact, ABC):
     """The public parameters of a method, its stages, and what it asks in them.
 
     A method gets rows, as coordinates along directions, and draws pairs of its own. ``share`` is
-    the exact budget of the release; ``rows_per_person`` the rows that one privacy unit can change.
+    the exact budget of the release.
     """
 
     expectation: ClassVar[str]
@@ -120,27 +120,15 @@ class EigenvalueMethod(Fact, ABC):
         return math.sqrt(2 / rows * (1 + 1 / self.fitted_degree(rows)))
 
     @abstractmethod
-    def expected_noise(
-        self,
-        share: Budget,
-        *,
-        rows: int,
-        components: int,
-        rows_per_person: int,
-        eigenvalues: npt.ArrayLike,
-    ) -> Floats:
+    def expected_noise(self, share: Budget, size: Size, eigenvalues: npt.ArrayLike) -> Floats:
         """The noise scales to expect of Gaussian columns with these variances."""
 
-    def scale_outlook(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> ScaleOutlook | None:
+    def scale_outlook(self, share: Budget, size: Size) -> ScaleOutlook | None:
         """Whether scales will be found; none of a method that cannot miss them."""
         return None
 
     @abstractmethod
-    def stages(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> tuple[PlannedStage, ...]:
+    def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """The stages with their exact shares and losses at the privacy unit."""
 
     @abstractmethod
@@ -153,16 +141,13 @@ class EigenvalueMethod(Fact, ABC):
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int
     ) -> Measurement:
         """The method alone, from coordinates to an Estimate."""
-        rows, components = matrix_shape(input_domain, input_metric)
-        lines = self.stages(
-            share, rows=rows, components=components, rows_per_person=rows_per_person
-        )
+        size = Size(*matrix_shape(input_domain, input_metric), rows_per_person)
         run = self.program(input_domain, input_metric, share=share, rows_per_person=rows_per_person)
         return make_in_stages(
             input_domain,
             input_metric,
             d_in=rows_per_person,
-            stages=[line.stage for line in lines],
+            stages=[line.stage for line in self.stages(share, size)],
             run=run,
         )
 

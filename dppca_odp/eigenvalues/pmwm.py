@@ -25,7 +25,7 @@ from dppca_odp.eigenvalues.method import (
     noise_of_means,
 )
 from dppca_odp.eigenvalues.shape import cutoff_of_tail
-from dppca_odp.planned import PlannedStage, Weighted
+from dppca_odp.planned import PlannedStage, Size, Weighted
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
 from dppca_odp.primitives.noise import lowered
 from dppca_odp.primitives.pairs import make_part_of_pairs, number_of_pairs, pairs_changed
@@ -108,10 +108,9 @@ class PMWM(Weighted, SourceMethod):
         degree = self.fitted_degree(rows)
         return number_of_pairs(rows, degree), pairs_changed(rows, degree, rows_per_person)
 
-    def stages(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> tuple[PlannedStage, ...]:
+    def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """Two stages: 2k quantiles, and the mean."""
+        rows, components, rows_per_person = size
         shares = self.split.divide(share)
         for_quantiles, _ = self.parts(number_of_pairs(rows, 1))
         d_quantile = min(rows_per_person, len(for_quantiles))
@@ -150,19 +149,12 @@ class PMWM(Weighted, SourceMethod):
         known = super().relative_sampling(rows)
         return known / math.sqrt(used) if self.fitted_degree(rows) == 1 else known
 
-    def expected_noise(
-        self,
-        share: Budget,
-        *,
-        rows: int,
-        components: int,
-        rows_per_person: int,
-        eigenvalues: npt.ArrayLike,
-    ) -> Floats:
+    def expected_noise(self, share: Budget, size: Size, eigenvalues: npt.ArrayLike) -> Floats:
         """That of the range between the quantiles of Gaussian columns.
 
         A search that noise stops early finds lower cutoffs, and then there is less noise.
         """
+        rows, _, rows_per_person = size
         for_quantiles, for_mean = self.parts(number_of_pairs(rows, 1))
         pairs = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
         if self.fitted_degree(rows) == 1:

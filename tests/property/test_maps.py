@@ -16,6 +16,7 @@ from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean
 from dppca_odp.eigenvalues.huber import Huber, make_huber
 from dppca_odp.eigenvalues.pmwm import PMWM, make_pmwm
 from dppca_odp.eigenvalues.scree import make_scree
+from dppca_odp.planned import Size
 from dppca_odp.primitives.columns import (
     make_leading_columns,
     make_projection,
@@ -422,7 +423,7 @@ def test_rings_and_allocations(number, width, method, share, unit, data):
     check(measurement, data.draw(distances(unit)))
     for stated, most in zip(measurement.map(unit), share.coordinates, strict=True):
         assert most * Fraction("0.999999") <= Fraction(stated) <= most
-    lines = method.stages(share, rows=number, components=width, rows_per_person=unit)
+    lines = method.stages(share, Size(number, width, unit))
     equal = method.model_copy(update={"degree": 1, "noise_allocation": "equal"})
-    disjoint = equal.stages(share, rows=number, components=width, rows_per_person=unit)
+    disjoint = equal.stages(share, Size(number, width, unit))
     assert [line.stage for line in disjoint] == [line.stage for line in lines]
