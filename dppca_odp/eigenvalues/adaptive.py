@@ -35,7 +35,6 @@ from dppca_odp.eigenvalues.method import (
     Estimate,
     ScaleOutlook,
     draw_pairs,
-    mean_pairs,
 )
 from dppca_odp.eigenvalues.rules import (
     ROBUST_CUTOFF,
@@ -69,7 +68,7 @@ from dppca_odp.primitives.octaves import (
     make_octave_counts,
     make_tail_count,
 )
-from dppca_odp.primitives.pairs import pairs_changed, ring_degree
+from dppca_odp.primitives.pairs import ring_degree
 from dppca_odp.primitives.stages import Program
 from dppca_odp.primitives.sums import decode_means, decode_noise, make_clamped_sum
 from dppca_odp.spaces import matrix_shape, to_then
@@ -97,8 +96,7 @@ class Adaptive(EigenvalueMethod):
 
     def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """One stage: the chain, whose loss is that of one Gaussian."""
-        d_in = pairs_changed(size.rows, self.fitted_degree(size.rows), size.rows_per_person)
-        chain = chain_stage(share, size.components, d_in)
+        chain = chain_stage(share, size.components, self.mean_pairs(size).d_in)
         stage = Stage(name="chain", budget=share, losses=(chain.loss,))
         return (PlannedStage(stage=stage, noise_scale=None, noise="depends on the private scales"),)
 
@@ -108,8 +106,8 @@ class Adaptive(EigenvalueMethod):
 
     def unit_noise(self, share: Budget, size: Size) -> float:
         """The noise of a mean of values up to 1, were all of mu spent on it."""
-        of = mean_pairs(size.rows, self.fitted_degree(size.rows), size.rows_per_person)
-        return of["d_in"] / (of["pairs"] * chain_stage(share, size.components, of["d_in"]).mu)
+        pairs, d_in = self.mean_pairs(size)
+        return d_in / (pairs * chain_stage(share, size.components, d_in).mu)
 
     def scale_outlook(self, share: Budget, size: Size) -> ScaleOutlook:
         """The signal of each component is normal around what it is of a Gaussian one."""

@@ -18,7 +18,6 @@ from dppca_odp.eigenvalues.method import (
     Estimate,
     SourceMethod,
     draw_pairs,
-    mean_pairs,
     noise_of_means,
 )
 from dppca_odp.planned import PlannedStage, Size
@@ -59,10 +58,10 @@ class Clipped(SourceMethod):
 
     def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """One stage: the mean."""
-        pairs = mean_pairs(size.rows, self.fitted_degree(size.rows), size.rows_per_person)
+        over = self.mean_pairs(size)
         bounds = self.bounds(size.components)
-        loss = mean_stage(share, columns=size.components, d_in=pairs["d_in"]).loss
-        noise = noise_of_means(share, bounds, exponent=self.exponent, **pairs)
+        loss = mean_stage(share, columns=size.components, d_in=over.d_in).loss
+        noise = noise_of_means(share, bounds, over, exponent=self.exponent)
         stage = Stage(name="mean", budget=share, losses=(loss,))
         return (
             PlannedStage(
@@ -74,8 +73,8 @@ class Clipped(SourceMethod):
 
     def expected_noise(self, share: Budget, size: Size, eigenvalues: npt.ArrayLike) -> Floats:
         """That of the clipping bounds, whatever the eigenvalues: exact."""
-        pairs = mean_pairs(size.rows, self.fitted_degree(size.rows), size.rows_per_person)
-        return noise_of_means(share, self.bounds(size.components), exponent=self.exponent, **pairs)
+        over = self.mean_pairs(size)
+        return noise_of_means(share, self.bounds(size.components), over, exponent=self.exponent)
 
     def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int

@@ -23,7 +23,6 @@ from dppca_odp.eigenvalues.method import (
     ScaleOutlook,
     SourceMethod,
     draw_pairs,
-    mean_pairs,
     noise_of_means,
 )
 from dppca_odp.planned import PlannedStage, Size, Weighted
@@ -107,10 +106,11 @@ class Huber(Weighted, SourceMethod):
         rows, components, rows_per_person = size
         self.counts(number_of_pairs(rows, 1))  # refuses tables that are too small
         d_scale = pairs_changed(rows, 1, rows_per_person)
-        d_step = pairs_changed(rows, self.fitted_degree(rows), rows_per_person)
         shares = self.split.divide(share)
         each = shares["scale"].epsilon / components
-        planned = mean_stage(shares["gradient descent"], columns=components, d_in=d_step)
+        planned = mean_stage(
+            shares["gradient descent"], columns=components, d_in=self.mean_pairs(size).d_in
+        )
         scale = Stage(
             name="scale",
             budget=shares["scale"],
@@ -145,8 +145,8 @@ class Huber(Weighted, SourceMethod):
         of_mean = noise_of_means(
             share_of_descent,
             2 * tau,
+            self.mean_pairs(size),
             exponent=self.exponent,
-            **mean_pairs(size.rows, self.fitted_degree(size.rows), size.rows_per_person),
         )
         return self.step_size * math.sqrt(steps) * of_mean
 

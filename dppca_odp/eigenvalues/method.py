@@ -89,6 +89,13 @@ class ScaleOutlook(Fact):
         return "uncertain" if self.chance < LIKELY else "likely"
 
 
+class MeanPairs(NamedTuple):
+    """How many pairs a mean is over, and how many of them a person can change."""
+
+    pairs: int
+    d_in: int
+
+
 class EigenvalueMethod(Fact, ABC):
     """The public parameters of a method, its stages, and what it asks in them.
 
@@ -118,6 +125,14 @@ class EigenvalueMethod(Fact, ABC):
     def relative_sampling(self, rows: int) -> float:
         """How far the sample is from a Gaussian population, as a share of the variance."""
         return math.sqrt(2 / rows * (1 + 1 / self.fitted_degree(rows)))
+
+    def mean_pairs(self, size: Size) -> MeanPairs:
+        """Those of a mean over all pairs."""
+        degree = self.fitted_degree(size.rows)
+        return MeanPairs(
+            pairs=number_of_pairs(size.rows, degree),
+            d_in=pairs_changed(size.rows, degree, size.rows_per_person),
+        )
 
     @abstractmethod
     def expected_noise(self, share: Budget, size: Size, eigenvalues: npt.ArrayLike) -> Floats:
@@ -185,18 +200,12 @@ def draw_pairs(input_domain: Domain, input_metric: Metric, *, degree: int) -> Tr
 
 
 def noise_of_means(
-    share: Budget, ranges: npt.ArrayLike, *, pairs: int, d_in: int, exponent: float
+    share: Budget, ranges: npt.ArrayLike, over: MeanPairs, *, exponent: float
 ) -> Floats:
-    """Noise scales of a Gaussian mean over such ranges, of which d pairs can change."""
+    """Noise scales of a Gaussian mean of values with such ranges over these pairs."""
     widths = np.asarray(ranges, dtype=np.float64)
     units = allocated_units(widths, exponent)
-    stage = mean_stage(share, columns=len(widths), d_in=d_in, units=units)
+    stage = mean_stage(share, columns=len(widths), d_in=over.d_in, units=units)
     return decode_noise(
-        stage.scale, lower=0, upper=widths, pairs=pairs, columns=len(widths), units=units
+        stage.scale, lower=0, upper=widths, pairs=over.pairs, columns=len(widths), units=units
     )
-
-
-def mean_pairs(rows: int, degree: int, rows_per_person: int) -> dict[str, int]:
-    """How many pairs a mean is over, and how many of them a person can change."""
-    d_in = pairs_changed(rows, degree, rows_per_person)
-    return {"pairs": number_of_pairs(rows, degree), "d_in": d_in}

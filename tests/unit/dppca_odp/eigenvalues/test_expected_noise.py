@@ -8,7 +8,7 @@ from accountant.gaussian import gaussian_mu
 from dppca_odp.eigenvalues.adaptive import Adaptive
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
-from dppca_odp.eigenvalues.method import noise_of_means
+from dppca_odp.eigenvalues.method import MeanPairs, noise_of_means
 from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.planned import Size
 
@@ -30,7 +30,7 @@ def expected(method, rows=10_000, eigenvalues=EIGENVALUES, share=SHARE, rows_per
 @pytest.mark.parametrize("exponent", [0.5, 0.75, 1.0])
 def test_noise_is_allocated_by_the_formula_and_spends_all(exponent):
     ranges = np.array([8.0, 3.0, 0.5])
-    noise = noise_of_means(SHARE, ranges, pairs=1000, d_in=2, exponent=exponent)
+    noise = noise_of_means(SHARE, ranges, MeanPairs(1000, 2), exponent=exponent)
     mu = gaussian_mu(SHARE.epsilon, SHARE.delta)
     moved = ranges * 2 / 1000
     root = math.sqrt((moved ** (2 - 2 * exponent)).sum())
