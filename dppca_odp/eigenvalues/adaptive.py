@@ -70,7 +70,7 @@ from dppca_odp.primitives.octaves import (
 )
 from dppca_odp.primitives.pairs import ring_degree
 from dppca_odp.primitives.stages import Program
-from dppca_odp.primitives.sums import decode_means, decode_noise, make_clamped_sum
+from dppca_odp.primitives.sums import Limits
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Floats
 
@@ -208,11 +208,9 @@ class Looks(NamedTuple):
 
     def clipped_means(self, ask: AskSums, cutoffs: Floats) -> tuple[Floats, Floats]:
         """Of min(w, cutoff)."""
-        limits: dict[str, Any] = {"lower": 0, "upper": cutoffs, "units": units_of(cutoffs)}
-        sums = ask(make_clamped_sum(self.domain, self.metric, **limits))
-        means = decode_means(sums.sums, pairs=self.pairs, **limits)
-        noise = decode_noise(sums.scale, pairs=self.pairs, columns=self.components, **limits)
-        return means, noise
+        limits = Limits.of(0, cutoffs, self.components, units_of(cutoffs))
+        sums, scale = ask(limits.sum(self.domain, self.metric))
+        return limits.means(sums, self.pairs), limits.noise(scale, self.pairs)
 
     def _shares(self, counts: Noisy) -> Floats:
         return np.array([count / (COUNT_UNITS * self.pairs) for count in counts.sums])

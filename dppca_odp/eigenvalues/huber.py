@@ -31,13 +31,7 @@ from dppca_odp.primitives.noise import AskSums, Link, lowered, make_gaussian_cha
 from dppca_odp.primitives.pairs import number_of_pairs, pairs_changed
 from dppca_odp.primitives.scales import make_dyadic_scale
 from dppca_odp.primitives.stages import Ask, Program, ask_after
-from dppca_odp.primitives.sums import (
-    FULL_RANGE,
-    allocated_units,
-    decode_means,
-    decode_noise,
-    make_clamped_sum,
-)
+from dppca_odp.primitives.sums import FULL_RANGE, Limits, allocated_units
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Finite, Floats, Positive
 
@@ -201,22 +195,18 @@ class Huber(Weighted, SourceMethod):
             )
             units = allocated_units(tau, self.exponent)  # of tau: theta +- tau is rounded
 
-            def limits(theta: Floats) -> dict[str, Any]:
-                return {"lower": theta - tau, "upper": theta + tau, "units": units}
-
             def take_steps(ask_sum: AskSums) -> Estimate:
                 theta = np.full(components, self.initial)
                 for _ in range(steps):
-                    at = limits(theta)
-                    sums, scale = ask_sum(make_clamped_sum(*space, **at))
-                    mean = decode_means(sums, pairs=pairs, **at)
-                    noise = decode_noise(scale, pairs=pairs, columns=components, **at)
+                    limits = Limits.of(theta - tau, theta + tau, components, units)
+                    sums, scale = ask_sum(limits.sum(*space))
+                    mean, noise = limits.means(sums, pairs), limits.noise(scale, pairs)
                     with np.errstate(over="ignore"):
                         moved = theta + self.step_size * (mean - theta)
                         step_noise = np.minimum(self.step_size * noise, LARGEST_MEAN)
                     theta = np.clip(moved, 0.0, LARGEST_MEAN)
                 return Estimate(
-                    theta, step_noise, at["lower"], at["upper"], _warnings(scales, self)
+                    theta, step_noise, limits.lower, limits.upper, _warnings(scales, self)
                 )
 
             ask_used = ask_disjoint if degree == 1 else ask_after(used, ask)

@@ -24,7 +24,7 @@ from dppca_odp.primitives.pairs import (
     ring_degree,
 )
 from dppca_odp.primitives.stages import Program, make_in_stages
-from dppca_odp.primitives.sums import allocated_units, decode_noise
+from dppca_odp.primitives.sums import Limits
 from dppca_odp.spaces import matrix_shape
 from dppca_odp.values import Floats
 
@@ -204,8 +204,6 @@ def noise_of_means(
 ) -> Floats:
     """Noise scales of a Gaussian mean of values with such ranges over these pairs."""
     widths = np.asarray(ranges, dtype=np.float64)
-    units = allocated_units(widths, exponent)
-    stage = mean_stage(share, columns=len(widths), d_in=over.d_in, units=units)
-    return decode_noise(
-        stage.scale, lower=0, upper=widths, pairs=over.pairs, columns=len(widths), units=units
-    )
+    limits = Limits.allocated(0, widths, len(widths), exponent)
+    stage = mean_stage(share, columns=len(widths), d_in=over.d_in, units=limits.units)
+    return limits.noise(stage.scale, over.pairs)

@@ -31,7 +31,7 @@ from dppca_odp.primitives.noise import lowered
 from dppca_odp.primitives.pairs import make_part_of_pairs, number_of_pairs
 from dppca_odp.primitives.quantiles import Quantile, SearchGrid, make_unbounded_quantile
 from dppca_odp.primitives.stages import Ask, Program, ask_after
-from dppca_odp.primitives.sums import decode_noise
+from dppca_odp.primitives.sums import Limits
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Bound, Finite, Floats, Positive
 
@@ -116,13 +116,7 @@ class PMWM(Weighted, SourceMethod):
         over = self.mean_pairs(size)
         each = shares["quantile"].epsilon / (2 * components)
         planned = mean_stage(shares["mean"], columns=components, d_in=over.d_in)
-        most = decode_noise(
-            planned.scale,
-            lower=self.lower_bound,
-            upper=self.upper_bound,
-            pairs=over.pairs,
-            columns=components,
-        )
+        limits = Limits.of(self.lower_bound, self.upper_bound, components)
         quantile = Stage(
             name="quantile",
             budget=shares["quantile"],
@@ -137,7 +131,7 @@ class PMWM(Weighted, SourceMethod):
             ),
             PlannedStage(
                 stage=mean,
-                noise_scale=float(most.max()),
+                noise_scale=float(limits.noise(planned.scale, over.pairs).max()),
                 noise="at most: standard deviation if the cutoffs are the bounds",
             ),
         )

@@ -10,15 +10,7 @@ from opendp.mod import Domain, Measurement, Metric
 
 from accountant.specs import Budget
 from dppca_odp.primitives.noise import GaussianStage, gaussian_stage, then_gaussian
-from dppca_odp.primitives.sums import (
-    FULL_RANGE,
-    allocated_units,
-    bounds,
-    decode_means,
-    decode_noise,
-    make_clamped_sum,
-    sum_sensitivity,
-)
+from dppca_odp.primitives.sums import FULL_RANGE, Limits, sum_sensitivity
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Floats
 
@@ -73,14 +65,13 @@ def make_gaussian_mean(
     (True, True)
     """
     pairs, columns = matrix_shape(input_domain, input_metric)
-    low, high = bounds(lower, upper, columns)
-    limits = {"lower": low, "upper": high, "units": allocated_units(high - low, exponent)}
-    total = make_clamped_sum(input_domain, input_metric, **limits)
+    limits = Limits.allocated(lower, upper, columns, exponent)
+    total = limits.sum(input_domain, input_metric)
     stage = _stage(share, max(total.map(d_in), float(FULL_RANGE)), columns)
-    noise_scales = decode_noise(stage.scale, pairs=pairs, columns=columns, **limits)
+    noise_scales = limits.noise(stage.scale, pairs)
 
     def read(sums: list[int]) -> GaussianMean:
-        return GaussianMean(decode_means(sums, pairs=pairs, **limits), noise_scales)
+        return GaussianMean(limits.means(sums, pairs), noise_scales)
 
     chain: Measurement = total >> then_gaussian(scale=stage.scale) >> read
     return chain

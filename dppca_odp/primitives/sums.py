@@ -14,8 +14,9 @@ theta = 1/2 the least total variance.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -78,10 +79,9 @@ def make_clamped_sum(
     pairs, columns = matrix_shape(input_domain, input_metric)
     if pairs >= MOST_VALUES:
         raise ValueError(f"input_domain must have fewer than 2^31 pairs; got {pairs}. Use fewer.")
-    low, high = bounds(lower, upper, columns)
+    low, high, ranges = Limits.of(lower, upper, columns, units)
     active = high > low
     width = np.where(active, high - low, 1.0)
-    ranges = _ranges(units, columns)
 
     def clamped_sum(values: Floats | InBlocks) -> list[int]:
         total = np.zeros(columns, dtype=np.int64)
@@ -130,40 +130,61 @@ def sum_sensitivity(units: npt.ArrayLike, d_in: int) -> float:
     return float_above(d_in * root_above(Fraction(square)))
 
 
-def decode_means(
-    sums: list[int],
-    *,
-    lower: npt.ArrayLike,
-    upper: npt.ArrayLike,
-    pairs: int,
-    units: npt.ArrayLike = FULL_RANGE,
-) -> Floats:
-    """Means in data units from (noisy) integer sums; no privacy cost."""
-    low, high = bounds(lower, upper, len(sums))
-    ranges = _ranges(units, len(sums))
-    share = np.array(
-        [
-            total / (pairs * each) if each else 0.0
-            for total, each in zip(sums, ranges.tolist(), strict=True)
-        ]
-    )
-    return np.asarray(low + (high - low) * share)
+class Limits(NamedTuple):
+    """What a mean is taken between, column by column, and in how many integer units."""
 
+    lower: Floats
+    upper: Floats
+    units: Integers
 
-def decode_noise(
-    scale: float,
-    *,
-    lower: npt.ArrayLike,
-    upper: npt.ArrayLike,
-    pairs: int,
-    columns: int,
-    units: npt.ArrayLike = FULL_RANGE,
-) -> Floats:
-    """The standard deviation in data units of a mean whose integer sum has noise ``scale``."""
-    low, high = bounds(lower, upper, columns)
-    ranges = _ranges(units, columns)
-    share = np.array([scale / (pairs * each) if each else 0.0 for each in ranges.tolist()])
-    return np.asarray((high - low) * share)
+    @classmethod
+    def of(
+        cls,
+        lower: npt.ArrayLike,
+        upper: npt.ArrayLike,
+        columns: int,
+        units: npt.ArrayLike = FULL_RANGE,
+    ) -> Limits:
+        """One number of each for every column.
+
+        Raises:
+            ValueError: as ``make_clamped_sum``.
+        """
+        return cls(*_bounds(lower, upper, columns), _ranges(units, columns))
+
+    @classmethod
+    def allocated(
+        cls, lower: npt.ArrayLike, upper: npt.ArrayLike, columns: int, exponent: float
+    ) -> Limits:
+        """With the units that an exponent gives the ranges.
+
+        Raises:
+            ValueError: as ``make_clamped_sum`` and ``allocated_units``.
+        """
+        low, high = _bounds(lower, upper, columns)
+        return cls(low, high, allocated_units(high - low, exponent))
+
+    def sum(self, input_domain: Domain, input_metric: Metric) -> Transformation:
+        """The integer sums of values between these limits."""
+        return make_clamped_sum(input_domain, input_metric, **self._asdict())
+
+    def means(self, sums: list[int], pairs: int) -> Floats:
+        """Means in data units from (noisy) integer sums; no privacy cost."""
+        return np.asarray(self.lower + (self.upper - self.lower) * self._shares(sums, pairs))
+
+    def noise(self, scale: float, pairs: int) -> Floats:
+        """The standard deviation in data units of means whose integer sums have noise ``scale``."""
+        shares = self._shares([scale] * len(self.units), pairs)
+        return np.asarray((self.upper - self.lower) * shares)
+
+    def _shares(self, totals: Sequence[float], pairs: int) -> Floats:
+        """Of the units of all pairs; totals beyond 2^53 are divided as the integers they are."""
+        return np.array(
+            [
+                total / (pairs * each) if each else 0.0
+                for total, each in zip(totals, self.units.tolist(), strict=True)
+            ]
+        )
 
 
 def _ranges(units: npt.ArrayLike, columns: int) -> Integers:
@@ -181,7 +202,7 @@ def _ranges(units: npt.ArrayLike, columns: int) -> Integers:
     return np.broadcast_to(given.astype(np.int64), (columns,))
 
 
-def bounds(lower: npt.ArrayLike, upper: npt.ArrayLike, columns: int) -> tuple[Floats, Floats]:
+def _bounds(lower: npt.ArrayLike, upper: npt.ArrayLike, columns: int) -> tuple[Floats, Floats]:
     """Both bounds as one finite number per column, in order."""
     try:
         low = np.broadcast_to(np.asarray(lower, dtype=np.float64), (columns,))

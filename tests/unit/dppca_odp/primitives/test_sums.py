@@ -10,10 +10,8 @@ from dppca_odp.primitives.sums import (
     FULL_RANGE,
     LEAST_RANGE,
     MOST_VALUES,
+    Limits,
     allocated_units,
-    bounds,
-    decode_means,
-    decode_noise,
     make_clamped_sum,
     sum_sensitivity,
     then_clamped_sum,
@@ -40,7 +38,7 @@ def test_means_are_read_back_in_data_units():
     values = np.random.default_rng(4).uniform(-3, 3, size=(1001, 2))
     lower, upper = [-3.0, -1.0], [3.0, 1.0]
     sums = clamped_sum(1001, 2, lower=lower, upper=upper)(values)
-    means = decode_means(sums, lower=lower, upper=upper, pairs=1001)
+    means = Limits.of(lower, upper, 2).means(sums, 1001)
     assert pytest.approx(np.clip(values, lower, upper).mean(axis=0), abs=2**-31) == means
 
 
@@ -62,7 +60,7 @@ def test_a_column_without_range_takes_no_part():
     sums = total(np.array([[9.0, 1.0], [-9.0, 1.0]]))
     assert [0, 2 * FULL_RANGE] == sums
     assert FULL_RANGE == total.map(1)
-    assert [3.0, 1.0] == decode_means(sums, lower=[3.0, 0.0], upper=[3.0, 1.0], pairs=2).tolist()
+    assert [3.0, 1.0] == Limits.of([3.0, 0.0], [3.0, 1.0], 2).means(sums, 2).tolist()
 
 
 def test_no_column_with_a_range_has_no_sensitivity():
@@ -82,7 +80,7 @@ def test_bounds_far_apart_do_not_overflow():
 
 @pytest.mark.parametrize("total", [-(2**63), 0, 2**63 - 1])
 def test_a_mean_between_the_widest_bounds_is_finite_whatever_the_noise(total):
-    means = decode_means([total], lower=-1e200, upper=1e200, pairs=1)
+    means = Limits.of(-1e200, 1e200, 1).means([total], 1)
     assert np.isfinite(means).all()
 
 
@@ -112,7 +110,7 @@ def test_the_sensitivity_is_never_below_the_exact_root_and_at_most_a_hair_above(
 
 
 def test_the_noise_is_read_back_in_data_units():
-    noise = decode_noise(2.0**33, lower=0.0, upper=[1.0, 10.0], pairs=4, columns=2)
+    noise = Limits.of(0.0, [1.0, 10.0], 2).noise(2.0**33, 4)
     assert [0.5, 5.0] == noise.tolist()
 
 
@@ -135,7 +133,7 @@ def test_bounds_of_another_number_than_columns_are_refused(lower, upper):
         ValueError,
         match=r"^lower and upper must be one number, or one for each of 3 columns; got shapes \(",
     ):
-        bounds(lower, upper, 3)
+        Limits.of(lower, upper, 3)
 
 
 @pytest.mark.parametrize(
@@ -154,14 +152,14 @@ def test_bounds_beyond_the_largest_are_refused(lower, upper):
     with pytest.raises(
         ValueError, match=r"^lower and upper must be within \+-1e\+200; got others\. Bring"
     ):
-        bounds(lower, upper, 1)
+        Limits.of(lower, upper, 1)
 
 
 def test_bounds_out_of_order_are_refused():
     with pytest.raises(
         ValueError, match=r"^lower must not be above upper; got them crossed\. Swap them\.$"
     ):
-        bounds([0.0, 2.0], [1.0, 1.0], 2)
+        Limits.of([0.0, 2.0], [1.0, 1.0], 2)
 
 
 def test_the_sum_chains():
@@ -210,16 +208,15 @@ def test_values_become_integers_up_to_their_units():
 
 
 def test_means_and_noise_are_read_back_by_their_units():
-    units, pairs = [2**20, 2**30], 8
-    limits = {"lower": [2.0, 0.0], "upper": [4.0, 1.0], "pairs": pairs, "units": units}
-    assert [3.0, 0.25] == decode_means([2**22, 2**31], **limits).tolist()
-    assert [0.25, 2**-13] == decode_noise(2.0**20, columns=2, **limits).tolist()
+    limits = Limits.of([2.0, 0.0], [4.0, 1.0], 2, [2**20, 2**30])
+    assert [3.0, 0.25] == limits.means([2**22, 2**31], 8).tolist()
+    assert [0.25, 2**-13] == limits.noise(2.0**20, 8).tolist()
 
 
 def test_a_column_without_units_is_its_lower_bound():
-    limits = {"lower": 3.0, "upper": 3.0, "pairs": 8, "units": [0]}
-    assert [3.0] == decode_means([0], **limits).tolist()
-    assert [0.0] == decode_noise(2.0**40, columns=1, **limits).tolist()
+    limits = Limits.of(3.0, 3.0, 1, [0])
+    assert [3.0] == limits.means([0], 8).tolist()
+    assert [0.0] == limits.noise(2.0**40, 8).tolist()
 
 
 def test_the_sensitivity_is_the_norm_of_the_units():
