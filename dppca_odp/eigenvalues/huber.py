@@ -31,7 +31,7 @@ from dppca_odp.primitives.noise import AskSums, Link, lowered, make_gaussian_cha
 from dppca_odp.primitives.pairs import number_of_pairs, pairs_changed
 from dppca_odp.primitives.scales import make_dyadic_scale
 from dppca_odp.primitives.stages import Ask, Program, ask_after
-from dppca_odp.primitives.sums import FULL_RANGE, Limits, allocated_units
+from dppca_odp.primitives.sums import FULL_UNITS, Limits, allocated_units
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Finite, Floats, Positive
 
@@ -216,7 +216,7 @@ class Huber(Weighted, SourceMethod):
                     d_in=d_in,
                     loss=descent_loss,
                     links=[Link(Fraction(1, steps), components)] * steps,
-                    least_sensitivity=float(FULL_RANGE),
+                    least_sensitivity=float(FULL_UNITS),
                     run=take_steps,
                 )
             )

@@ -27,7 +27,7 @@ from dppca_odp.eigenvalues.shape import (
     variance_of_clipped_mean,
 )
 from dppca_odp.primitives.octaves import OCTAVES, UPPER_ENDS
-from dppca_odp.primitives.sums import FULL_RANGE, allocated_units
+from dppca_odp.primitives.sums import FULL_UNITS, allocated_units
 from dppca_odp.values import LARGEST_BOUND, Floats, Integers
 
 Flags = npt.NDArray[np.bool_]
@@ -206,7 +206,7 @@ def kept_cutoff(cutoff: float, scales: Floats, mean_noise: float) -> float:
 
 def units_of(cutoffs: Floats) -> Integers:
     """Integer units of each mean: its noise in data units is the cutoff over them."""
-    least = np.where(cutoffs > 0, FULL_RANGE // MOST_RELATIVE_NOISE, 0)
+    least = np.where(cutoffs > 0, FULL_UNITS // MOST_RELATIVE_NOISE, 0)
     return np.maximum(allocated_units(cutoffs, NOISE_EXPONENT), least)
 
 

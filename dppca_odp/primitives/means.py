@@ -10,7 +10,7 @@ from opendp.mod import Domain, Measurement, Metric
 
 from accountant.specs import Budget
 from dppca_odp.primitives.noise import GaussianStage, gaussian_stage, then_gaussian
-from dppca_odp.primitives.sums import FULL_RANGE, Limits, sum_sensitivity
+from dppca_odp.primitives.sums import FULL_UNITS, Limits, sum_sensitivity
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Floats
 
@@ -67,7 +67,7 @@ def make_gaussian_mean(
     pairs, columns = matrix_shape(input_domain, input_metric)
     limits = Limits.allocated(lower, upper, columns, exponent)
     total = limits.sum(input_domain, input_metric)
-    stage = _stage(share, max(total.map(d_in), float(FULL_RANGE)), columns)
+    stage = _stage(share, max(total.map(d_in), float(FULL_UNITS)), columns)
     noise_scales = limits.noise(stage.scale, pairs)
 
     def read(sums: list[int]) -> GaussianMean:
@@ -78,7 +78,7 @@ def make_gaussian_mean(
 
 
 def mean_stage(
-    share: Budget, *, columns: int, d_in: int, units: npt.ArrayLike = FULL_RANGE
+    share: Budget, *, columns: int, d_in: int, units: npt.ArrayLike = FULL_UNITS
 ) -> GaussianStage:
     """The stage of ``make_gaussian_mean`` with these units; its loss in any case."""
     return _stage(share, sum_sensitivity(np.broadcast_to(units, (columns,)), d_in), columns)
@@ -90,7 +90,7 @@ def _stage(share: Budget, sensitivity: float, columns: int) -> GaussianStage:
         share,
         sensitivity=sensitivity,
         numbers=columns,
-        least_sensitivity=float(FULL_RANGE),
+        least_sensitivity=float(FULL_UNITS),
     )
 
 

@@ -28,10 +28,10 @@ from dppca_odp.primitives.blocks import InBlocks, blocks_of
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
 from dppca_odp.values import LARGEST_BOUND, Floats, Integers
 
-#: The full range of one value, in integer units.
-FULL_RANGE = 2**32
-#: The least range: rounding values to fewer units would bias a mean.
-LEAST_RANGE = 2**16
+#: The units of a range, unless they are allocated.
+FULL_UNITS = 2**32
+#: The least of any range: rounding values to fewer would bias a mean.
+LEAST_UNITS = 2**16
 #: More pairs than this could overflow a 64-bit sum.
 MOST_VALUES = 2**31
 
@@ -42,7 +42,7 @@ def make_clamped_sum(
     *,
     lower: npt.ArrayLike,
     upper: npt.ArrayLike,
-    units: npt.ArrayLike = FULL_RANGE,
+    units: npt.ArrayLike = FULL_UNITS,
 ) -> Transformation:
     """Integer sums of the columns, each value clamped to [lower, upper] of its column.
 
@@ -79,7 +79,7 @@ def make_clamped_sum(
     pairs, columns = matrix_shape(input_domain, input_metric)
     if pairs >= MOST_VALUES:
         raise ValueError(f"input_domain must have fewer than 2^31 pairs; got {pairs}. Use fewer.")
-    low, high, ranges = Limits.of(lower, upper, columns, units)
+    low, high, column_units = Limits.of(lower, upper, columns, units)
     active = high > low
     width = np.where(active, high - low, 1.0)
 
@@ -89,8 +89,8 @@ def make_clamped_sum(
             np.fmin(np.fmax(block, low, out=block), high, out=block)
             block -= low
             block /= width
-            block *= ranges
-            np.clip(np.rint(block, out=block), 0, ranges, out=block)
+            block *= column_units
+            np.clip(np.rint(block, out=block), 0, column_units, out=block)
             total += block.sum(axis=0).astype(np.int64)  # below 2^53 in a block: exact
         return [int(value) for value in np.where(active, total, 0)]
 
@@ -100,7 +100,7 @@ def make_clamped_sum(
         integers_domain(columns),
         integers_metric(),
         clamped_sum,
-        lambda d_in: sum_sensitivity(ranges[active], min(d_in, pairs)),
+        lambda d_in: sum_sensitivity(column_units[active], min(d_in, pairs)),
     )
 
 
@@ -120,8 +120,8 @@ def allocated_units(widths: npt.ArrayLike, exponent: float) -> Integers:
         raise ValueError(f"exponent must be in [0.5, 1]; got {exponent}. Use 1 for equal noise.")
     width = np.asarray(widths, dtype=np.float64)
     relative = width / (width.max(initial=0.0) or 1.0)
-    units = np.rint(FULL_RANGE * relative ** (1 - exponent))
-    return np.where(width > 0, np.maximum(units, LEAST_RANGE), 0).astype(np.int64)
+    units = np.rint(FULL_UNITS * relative ** (1 - exponent))
+    return np.where(width > 0, np.maximum(units, LEAST_UNITS), 0).astype(np.int64)
 
 
 def sum_sensitivity(units: npt.ArrayLike, d_in: int) -> float:
@@ -143,14 +143,14 @@ class Limits(NamedTuple):
         lower: npt.ArrayLike,
         upper: npt.ArrayLike,
         columns: int,
-        units: npt.ArrayLike = FULL_RANGE,
+        units: npt.ArrayLike = FULL_UNITS,
     ) -> Limits:
         """One number of each for every column.
 
         Raises:
             ValueError: as ``make_clamped_sum``.
         """
-        return cls(*_bounds(lower, upper, columns), _ranges(units, columns))
+        return cls(*_bounds(lower, upper, columns), _units(units, columns))
 
     @classmethod
     def allocated(
@@ -187,13 +187,13 @@ class Limits(NamedTuple):
         )
 
 
-def _ranges(units: npt.ArrayLike, columns: int) -> Integers:
+def _units(units: npt.ArrayLike, columns: int) -> Integers:
     """The units of each column."""
     given = np.asarray(units)
     if (
         given.shape not in ((), (columns,))
         or given.dtype.kind not in "iu"
-        or not ((given >= 0) & (given <= FULL_RANGE)).all()
+        or not ((given >= 0) & (given <= FULL_UNITS)).all()
     ):
         raise ValueError(
             f"units must be integers in 0 .. 2^32, one or one for each of {columns} columns; got "

@@ -41,8 +41,8 @@ from dppca_odp.primitives.quantiles import make_signed_quantile, make_unbounded_
 from dppca_odp.primitives.scales import make_dyadic_counts, make_dyadic_scale
 from dppca_odp.primitives.stages import make_in_stages
 from dppca_odp.primitives.sums import (
-    FULL_RANGE,
-    LEAST_RANGE,
+    FULL_UNITS,
+    LEAST_UNITS,
     allocated_units,
     make_clamped_sum,
 )
@@ -169,7 +169,7 @@ def test_allocated_sum(number, pairs_of_bounds, exponent, at):
     check(total, at)
     full = make_clamped_sum(*space(number, len(lower)), lower=lower, upper=upper)
     assert all(total.map(d) <= full.map(d) for d in at)
-    assert total.map(1) >= FULL_RANGE or not (upper > lower).any()
+    assert total.map(1) >= FULL_UNITS or not (upper > lower).any()
 
 
 @few
@@ -178,8 +178,8 @@ def test_units_follow_widths(some, exponent):
     units = allocated_units(some, exponent)
     for width, unit in zip(some, units, strict=True):
         assert (unit == 0) == (width == 0)
-        assert not unit or LEAST_RANGE <= unit <= FULL_RANGE
-    assert max(units) == (FULL_RANGE if max(some) else 0)
+        assert not unit or LEAST_UNITS <= unit <= FULL_UNITS
+    assert max(units) == (FULL_UNITS if max(some) else 0)
     in_order = units[np.argsort(some, kind="stable")]
     assert (np.diff(in_order) >= 0).all()
 
