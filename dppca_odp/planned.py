@@ -37,6 +37,17 @@ StageWeights = Annotated[
 ]
 
 
+RingDegree = Annotated[
+    int,
+    Field(
+        ge=2,
+        multiple_of=2,
+        description="Each row is in this many pairs (fewer when the table is small); no privacy "
+        "cost.",
+    ),
+]
+
+
 def reweighted(defaults: Split, weights: StageWeights) -> Split:
     """The split with these weights in place of some of its own.
 

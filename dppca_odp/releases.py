@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 from rich import box
@@ -37,8 +37,9 @@ SAMPLING_NOTE = (
 )
 
 
-#: What releases that were written before do not have.
-Later = Annotated[tuple[float, ...], Field(exclude_if=lambda given: not given)]
+Some = TypeVar("Some")
+#: Left out of JSON where there is none, as in releases written before it was told.
+IfAny = Annotated[Some, Field(exclude_if=lambda given: not given)]
 
 
 class ReleasedDirections(Fact):
@@ -51,10 +52,10 @@ class ReleasedDirections(Fact):
     directions of the scaled table, if there are scales."""
     noise_scale: float
     """Standard deviation on the diagonal of the mean matrix."""
-    scales: Annotated[tuple[Positive, ...], Field(exclude_if=lambda given: not given)] = ()
+    scales: IfAny[tuple[Positive, ...]] = ()
     """What each column was divided by before, 1 where no scale was found; none if none were asked
     for."""
-    warnings: Annotated[tuple[str, ...], Field(exclude_if=lambda given: not given)] = ()
+    warnings: IfAny[tuple[str, ...]] = ()
 
     @model_validator(mode="after")
     def _scales_fit(self) -> Self:
@@ -95,13 +96,13 @@ class ReleasedScree(Fact):
     upper: tuple[float, ...]
     """The range each mean was taken over."""
     warnings: tuple[str, ...]
-    noise_low: Later = ()
-    noise_high: Later = ()
+    noise_low: IfAny[tuple[float, ...]] = ()
+    noise_high: IfAny[tuple[float, ...]] = ()
     """The 95 % noise interval of each value, before values are made nonincreasing."""
-    sampling_scales: Later = ()
+    sampling_scales: IfAny[tuple[float, ...]] = ()
     """How far the sample is from its population, in standard deviations: of Gaussian columns, from
     the released values."""
-    flags: Annotated[tuple[tuple[str, ...], ...], Field(exclude_if=lambda given: not given)] = ()
+    flags: IfAny[tuple[tuple[str, ...], ...]] = ()
     """What to know of each component, in words that ``warnings`` explain."""
 
     @model_validator(mode="after")

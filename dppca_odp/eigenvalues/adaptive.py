@@ -21,12 +21,11 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
-from pydantic import Field
 
 from accountant.specs import Budget, Stage
 from dppca_odp.eigenvalues.flags import OF_THE_BULK
@@ -53,7 +52,7 @@ from dppca_odp.eigenvalues.rules import (
     units_of,
 )
 from dppca_odp.eigenvalues.shape import growth_of_clipped_mean
-from dppca_odp.planned import PlannedStage, Size
+from dppca_odp.planned import PlannedStage, RingDegree, Size
 from dppca_odp.primitives.noise import (
     AskSums,
     GaussianStage,
@@ -88,8 +87,7 @@ class Adaptive(EigenvalueMethod):
         "of Gaussian columns whose scales are found; a heavier tail has more"
     )
     kind: Literal["adaptive"] = "adaptive"
-    degree: Annotated[int, Field(ge=2, multiple_of=2)] = 16
-    """Each row is in this many pairs (fewer when the table is small); no privacy cost."""
+    degree: RingDegree = 16
     robust: bool = False
     """Estimate the scale of the bulk of the rows instead of the variance: another quantity, equal
     to the variance for Gaussian columns, and hardly moved by rare large values."""

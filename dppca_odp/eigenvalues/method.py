@@ -117,11 +117,6 @@ class EigenvalueMethod(Fact, ABC):
         """How many pairs of the mean each of so many rows is in: disjoint pairs."""
         return 1
 
-    @property
-    def exponent(self) -> float:
-        """How the noise of a mean grows with its range: theta, see ``primitives/sums.py``."""
-        return 1.0
-
     def relative_sampling(self, rows: int) -> float:
         """How far the sample is from a Gaussian population, as a share of the variance."""
         return math.sqrt(2 / rows * (1 + 1 / self.fitted_degree(rows)))
@@ -180,7 +175,7 @@ class SourceMethod(EigenvalueMethod):
 
     @property
     def exponent(self) -> float:
-        """That of the allocation."""
+        """How the noise of a mean grows with its range: theta, see ``primitives/sums.py``."""
         return EXPONENTS[self.noise_allocation]
 
     def fitted_degree(self, rows: int) -> int:

@@ -24,16 +24,14 @@ import opendp.prelude as dp
 from opendp.mod import Domain, Metric, Transformation
 
 from accountant.amounts import float_above, root_above
-from dppca_odp.primitives.blocks import InBlocks, blocks_of
-from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
+from dppca_odp.primitives.blocks import InBlocks, blocks_of, summable_shape
+from dppca_odp.spaces import integers_domain, integers_metric, to_then
 from dppca_odp.values import LARGEST_BOUND, Floats, Integers
 
 #: The units of a range, unless they are allocated.
 FULL_UNITS = 2**32
 #: The least of any range: rounding values to fewer would bias a mean.
 LEAST_UNITS = 2**16
-#: More pairs than this could overflow a 64-bit sum.
-MOST_VALUES = 2**31
 
 
 def make_clamped_sum(
@@ -76,9 +74,7 @@ def make_clamped_sum(
     >>> t.map(1) == 2 * 2**32
     True
     """
-    pairs, columns = matrix_shape(input_domain, input_metric)
-    if pairs >= MOST_VALUES:
-        raise ValueError(f"input_domain must have fewer than 2^31 pairs; got {pairs}. Use fewer.")
+    pairs, columns = summable_shape(input_domain, input_metric)
     low, high, column_units = Limits.of(lower, upper, columns, units)
     active = high > low
     width = np.where(active, high - low, 1.0)

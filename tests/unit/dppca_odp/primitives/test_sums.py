@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from opendp.mod import OpenDPException
 
-from dppca_odp.primitives.blocks import BLOCK_ROWS
+from dppca_odp.primitives.blocks import BLOCK_ROWS, MOST_VALUES
 from dppca_odp.primitives.sums import (
     FULL_UNITS,
     LEAST_UNITS,
-    MOST_VALUES,
     Limits,
     allocated_units,
     make_clamped_sum,
@@ -116,7 +115,7 @@ def test_the_noise_is_read_back_in_data_units():
 
 @pytest.mark.parametrize("rows", [MOST_VALUES, MOST_VALUES + 1])
 def test_more_pairs_than_fit_a_64_bit_sum_are_refused(rows):
-    with pytest.raises(ValueError, match=f"must have fewer than 2\\^31 pairs; got {rows}"):
+    with pytest.raises(ValueError, match=f"must have fewer than 2\\^31 rows; got {rows}"):
         clamped_sum(rows, 1, lower=0.0, upper=1.0)
 
 
