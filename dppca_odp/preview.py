@@ -129,12 +129,14 @@ def in_percent(chance: float) -> str:
 
 
 def _for_each(name: str, guess: float | Sequence[float], components: int) -> tuple[float, ...]:
-    """A guess of each eigenvalue from one of all, or of each.
+    """A guess of each eigenvalue, from as many or from one for all.
 
     Raises:
         InvalidPlan: another number of them, or one that is no variance.
     """
-    given = np.repeat(guess, components) if np.ndim(guess) == 0 else np.ravel(guess)
+    given = np.ravel(guess)
+    if len(given) == 1:
+        given = np.repeat(given, components)
     if len(given) != components:
         raise InvalidPlan(
             f"guesses of {name} must be one number or one for each of {components} components; "
