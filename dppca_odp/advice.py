@@ -47,7 +47,7 @@ WEIGHTS = ((1, 4), (1, 3), (1, 2), (1, 1), (2, 1), (3, 1), (4, 1))
 #: The chance to find all scales must be this: more than "likely", for it is an approximation.
 ENOUGH = 0.99
 #: Noise of the last component's variance, relative to it, must stay below this.
-MOST_NOISE = 0.5
+MOST_RELATIVE_NOISE = 0.5
 #: A direction turned by noise of more than this sine says little.
 MOST_SINE = 0.5
 MOST_COMPONENTS = 20
@@ -68,7 +68,7 @@ class Advice(Fact):
     """k: advised, or asked for."""
     plan: Plan | None = None
     """None if the table is too small for the budget. Its columns are to be named."""
-    scales: ScaleOutlook
+    outlook: ScaleOutlook
     """Whether the plan, or the best there is, will find the scales of the scree."""
     noise: tuple[float, ...]
     """To expect of each variance, relative to it."""
@@ -140,14 +140,14 @@ class _Candidate(NamedTuple):
     """A plan and what to expect of it."""
 
     plan: Plan
-    scales: ScaleOutlook
+    outlook: ScaleOutlook
     noise: Floats
     sines: Floats
 
     @property
     def is_enough(self) -> bool:
         """Whether the advice may be this plan."""
-        return bool(self.scales.chance >= ENOUGH and self.noise[-1] < MOST_NOISE)
+        return bool(self.outlook.chance >= ENOUGH and self.noise[-1] < MOST_RELATIVE_NOISE)
 
     @property
     def objective(self) -> float:
@@ -188,7 +188,7 @@ class _Task(NamedTuple):
         assert matrix_noise is not None
         return _Candidate(
             plan=plan,
-            scales=method.scale_outlook(share, size),
+            outlook=method.scale_outlook(share, size),
             noise=noise / guess[:components],
             sines=expected_sines(guess, matrix_noise)[:components],
         )
@@ -234,7 +234,7 @@ class _Task(NamedTuple):
             rows=self.rows,
             columns=self.columns,
             components=components,
-            scales=best.scales,
+            outlook=best.outlook,
             noise=tuple(best.noise),
             sines=tuple(best.sines),
             **more,
@@ -296,7 +296,7 @@ def expected_sines(variances: Floats, noise: float) -> Floats:
 
 def _proposal(advice: Advice, plan: Plan) -> Iterator[str]:
     directions, scree = plan.releases
-    k, chance = _components(advice.components), in_percent(advice.scales.chance)
+    k, chance = _components(advice.components), in_percent(advice.outlook.chance)
     yield f"A plan for {advice.budget.show_up()} on {_shape(advice)}:"
     yield (
         f"- {k}: directions with weight {directions.weight}, then variances along them by the "
@@ -306,7 +306,7 @@ def _proposal(advice: Advice, plan: Plan) -> Iterator[str]:
         "- committed: all stages are Gaussian, and composed together each release gets "
         f"{float(plan.factor(advice.rows)):.3g} times the epsilon of its weight."
     )
-    yield f"- likely to find all scales (chance {chance}): {advice.scales.reason}."
+    yield f"- likely to find all scales (chance {chance}): {advice.outlook.reason}."
     yield f"- noise of a variance, relative to it: {_range(advice.noise)}."
     clear = sum(sine < MOST_SINE for sine in advice.sines)
     told = "" if clear == len(advice.sines) else f"; only {clear} below {MOST_SINE}"
@@ -315,16 +315,19 @@ def _proposal(advice: Advice, plan: Plan) -> Iterator[str]:
 
 
 def _refusal(advice: Advice) -> Iterator[str]:
-    k, chance = _components(advice.components), in_percent(advice.scales.chance)
+    k, chance = _components(advice.components), in_percent(advice.outlook.chance)
     yield (
         f"No plan: {_shape(advice)} are too few for {advice.budget.show_up()} and {k}. What "
         "it released could be noise."
     )
     yield (
         f"- chance to find all scales: {chance}, where {ENOUGH:.0%} is asked for; "
-        f"{advice.scales.reason}."
+        f"{advice.outlook.reason}."
     )
-    yield f"- noise of a variance, relative to it: {_range(advice.noise)}; at most {MOST_NOISE}."
+    yield (
+        f"- noise of a variance, relative to it: {_range(advice.noise)}; at most "
+        f"{MOST_RELATIVE_NOISE}."
+    )
     if advice.least_epsilon:
         yield f"- epsilon {advice.least_epsilon} would do for these rows."
     if advice.least_rows:

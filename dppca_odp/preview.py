@@ -69,7 +69,7 @@ class ScreeOutlook(Fact):
 
     name: str
     components: int
-    scales: ScaleOutlook | None = None
+    outlook: ScaleOutlook | None = None
     """Whether its method will find scales, if it looks for some."""
     eigenvalues: tuple[float, ...] = ()
     """Public guesses; what follows is empty without them."""
@@ -88,16 +88,16 @@ class ScreeOutlook(Fact):
         guess: float | Sequence[float] | None,
     ) -> Self:
         """The outlook of a method at a share of the budget, and with a guess its noise."""
-        scales = method.scale_outlook(share, setting.size)
+        outlook = method.scale_outlook(share, setting.size)
         if guess is None:
-            return cls(name=name, components=setting.components, scales=scales)
+            return cls(name=name, components=setting.components, outlook=outlook)
         eigenvalues = _for_each(name, guess, setting.components)
         noise = method.expected_noise(share, setting.size, eigenvalues)
         sampling = method.relative_sampling(setting.rows) * np.array(eigenvalues)
         return cls(
             name=name,
             components=setting.components,
-            scales=scales,
+            outlook=outlook,
             eigenvalues=eigenvalues,
             noise_scales=tuple(noise),
             sampling_scales=tuple(sampling),
@@ -111,11 +111,11 @@ class ScreeOutlook(Fact):
 
     def sentences(self) -> Iterator[str]:
         """Whether scales will be found, and what the noise is."""
-        if self.scales:
+        if self.outlook:
             count = f"all {self.components} scales" if self.components > 1 else "the scale"
             yield (
-                f"{self.name}: {self.scales.verdict} to find {count} "
-                f"(chance {in_percent(self.scales.chance)}): {self.scales.reason}."
+                f"{self.name}: {self.outlook.verdict} to find {count} "
+                f"(chance {in_percent(self.outlook.chance)}): {self.outlook.reason}."
             )
         if self.eigenvalues:
             yield f"{self.name}: noise: {self.expectation}. sampling: of Gaussian columns."

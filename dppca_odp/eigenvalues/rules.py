@@ -61,7 +61,7 @@ LEAST_RARE_NOISE, MOST_NOISE = 0.15, 0.5
 # --- means -----------------------------------------------------------------------------------
 #: Noise grows with the range to this power, yet relative to the range it is at most so many times
 #: that of the widest.
-NOISE_EXPONENT, MOST_RELATIVE_NOISE = 0.75, 4
+NOISE_EXPONENT, MOST_NOISE_RATIO = 0.75, 4
 #: Of the range: a mean above it was clipped too low.
 SATURATED = 0.6
 
@@ -206,7 +206,7 @@ def kept_cutoff(cutoff: float, scales: Floats, mean_noise: float) -> float:
 
 def units_of(cutoffs: Floats) -> Integers:
     """Integer units of each mean: its noise in data units is the cutoff over them."""
-    least = np.where(cutoffs > 0, FULL_UNITS // MOST_RELATIVE_NOISE, 0)
+    least = np.where(cutoffs > 0, FULL_UNITS // MOST_NOISE_RATIO, 0)
     return np.maximum(allocated_units(cutoffs, NOISE_EXPONENT), least)
 
 
