@@ -2,7 +2,7 @@
 
 A pass is a function of a block and an associative sum. Blocks are stored column by column, since
 what a pass compares them with is one number for each of a few columns. Every pass counts its blocks
-here, so that a listener can follow it: how many there are depends on the number of rows alone.
+here, so that a listener can hear of it: how many there are depends on the number of rows alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """Let a listener follow the passes of this block of code, in this thread."""
+    """Tell a listener the passes of this block of code, in this thread."""
     before = _listener.set(listener)
     try:
         yield
