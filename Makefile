@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/.installed
 
-.PHONY: demo test lint bench benchmarks clean
+.PHONY: demo test lint bench benchmarks claims clean
 
 demo: $(DONE)
 	$(BIN)/dppca-odp demo --out demo-output
@@ -23,6 +23,9 @@ bench: $(DONE)
 
 benchmarks: $(DONE)
 	$(BIN)/python -m benchmarks
+
+claims: $(DONE)
+	$(BIN)/python -m benchmarks.claims
 
 clean:
 	rm -rf $(VENV) demo-output

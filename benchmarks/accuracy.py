@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.contenders import CONTENDERS, eigenvalues, plan_along
 from benchmarks.families import FAMILIES
-from benchmarks.hindsight import GRID, clipped_means, noise_scales
+from benchmarks.hindsight import GRID, Oracle
 from benchmarks.schedule import Result, carry_out
 from benchmarks.summary import root_mean_square, short
 from dppca_odp.values import Floats
@@ -50,16 +50,12 @@ def one_run(point: Point, run: int) -> Result:
         error = (values - truth) / (truth if family.relative else 1)
         return (error**2).sum(axis=-1)
 
-    bounds = GRID * truth.max()
-    means = clipped_means(table, bounds, rng)
+    oracle = Oracle.of(table, truth.max(), rng)
     directions = np.eye(point.components)
     found: Result = {"none": float(square(table.var(axis=0, ddof=1)))}
     for epsilon in point.epsilons:
-        scales = noise_scales(
-            bounds, point.rows, point.components, epsilon=epsilon, delta=family.delta
-        )
-        noisy = means + rng.normal(size=point.components) * scales[:, None]
-        found[epsilon] = {"hindsight": square(np.maximum(0, noisy)).tolist()}
+        answers = oracle.answers(epsilon=epsilon, delta=family.delta)
+        found[epsilon] = {"hindsight": square(answers).tolist()}
         for each in CONTENDERS:
             method = each.method(family.known(point.components))
             plan = plan_along(directions, method, epsilon=epsilon, delta=family.delta)

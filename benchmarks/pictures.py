@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from benchmarks.summary import Record
 from benchmarks.sweep import line_of
 from dppca_odp.plots.style import GREY, MARKERS, PALETTE, new_figure, open_sides
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
     from dppca_odp.plots.display import Picture
 
-Record = dict[str, Any]
 EPSILON = "1"
 #: Less above an empty run, in seconds or MiB, is not told from nothing.
 LEAST_DRAWN = 1e-3

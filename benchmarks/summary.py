@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+
+#: A part of the results, as JSON holds it.
+Record = dict[str, Any]
 
 
 def root_mean_square(squares: Sequence[float]) -> dict[str, float | int | None]:

@@ -116,11 +116,7 @@ def guessed(plan: Plan, text: str) -> dict[str, tuple[float, ...]]:
         for release in plan.releases
         if isinstance(release, Scree)
     }
-    suited = {
-        name: values * (number if len(values) == 1 else 1)
-        for name, number in components.items()
-        if len(values) in (1, number)
-    }
+    suited = {name: values for name, number in components.items() if len(values) in (1, number)}
     if not suited:
         known = ", ".join(f"{name} ({number})" for name, number in components.items()) or "none"
         raise InvalidPlan(

@@ -38,6 +38,7 @@ from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan
 from dppca_odp.paper import on_paper
 from dppca_odp.plan import Plan
+from dppca_odp.planned import Size
 from dppca_odp.preview import in_percent
 from dppca_odp.values import Floats
 
@@ -46,7 +47,7 @@ WEIGHTS = ((1, 4), (1, 3), (1, 2), (1, 1), (2, 1), (3, 1), (4, 1))
 #: The chance to find all scales must be this: more than "likely", for it is an approximation.
 ENOUGH = 0.99
 #: Noise of the last component's variance, relative to it, must stay below this.
-MOST_NOISE = 0.5
+MOST_RELATIVE_NOISE = 0.5
 #: A direction turned by noise of more than this sine says little.
 MOST_SINE = 0.5
 MOST_COMPONENTS = 20
@@ -67,7 +68,7 @@ class Advice(Fact):
     """k: advised, or asked for."""
     plan: Plan | None = None
     """None if the table is too small for the budget. Its columns are to be named."""
-    scales: ScaleOutlook
+    outlook: ScaleOutlook
     """Whether the plan, or the best there is, will find the scales of the scree."""
     noise: tuple[float, ...]
     """To expect of each variance, relative to it."""
@@ -139,14 +140,14 @@ class _Candidate(NamedTuple):
     """A plan and what to expect of it."""
 
     plan: Plan
-    scales: ScaleOutlook
+    outlook: ScaleOutlook
     noise: Floats
     sines: Floats
 
     @property
     def is_enough(self) -> bool:
         """Whether the advice may be this plan."""
-        return bool(self.scales.chance >= ENOUGH and self.noise[-1] < MOST_NOISE)
+        return bool(self.outlook.chance >= ENOUGH and self.noise[-1] < MOST_RELATIVE_NOISE)
 
     @property
     def objective(self) -> float:
@@ -180,18 +181,14 @@ class _Task(NamedTuple):
             composition="committed",
         )
         share = plan.shares(plan.factor(self.rows))["scree"]
-        public = {
-            "rows": self.rows,
-            "components": components,
-            "rows_per_person": self.unit.rows_per_person,
-        }
+        size = Size(self.rows, components, self.unit.rows_per_person)
         guess = guessed_spectrum(self.columns)
-        noise = method.expected_noise(share, **public, eigenvalues=guess[:components])
+        noise = method.expected_noise(share, size, guess[:components])
         matrix_noise = plan.stages(self.rows)[0].noise_scale
         assert matrix_noise is not None
         return _Candidate(
             plan=plan,
-            scales=method.scale_outlook(share, **public),
+            outlook=method.scale_outlook(share, size),
             noise=noise / guess[:components],
             sines=expected_sines(guess, matrix_noise)[:components],
         )
@@ -237,7 +234,7 @@ class _Task(NamedTuple):
             rows=self.rows,
             columns=self.columns,
             components=components,
-            scales=best.scales,
+            outlook=best.outlook,
             noise=tuple(best.noise),
             sines=tuple(best.sines),
             **more,
@@ -299,7 +296,7 @@ def expected_sines(variances: Floats, noise: float) -> Floats:
 
 def _proposal(advice: Advice, plan: Plan) -> Iterator[str]:
     directions, scree = plan.releases
-    k, chance = _components(advice.components), in_percent(advice.scales.chance)
+    k, chance = _components(advice.components), in_percent(advice.outlook.chance)
     yield f"A plan for {advice.budget.show_up()} on {_shape(advice)}:"
     yield (
         f"- {k}: directions with weight {directions.weight}, then variances along them by the "
@@ -309,7 +306,7 @@ def _proposal(advice: Advice, plan: Plan) -> Iterator[str]:
         "- committed: all stages are Gaussian, and composed together each release gets "
         f"{float(plan.factor(advice.rows)):.3g} times the epsilon of its weight."
     )
-    yield f"- likely to find all scales (chance {chance}): {advice.scales.reason}."
+    yield f"- likely to find all scales (chance {chance}): {advice.outlook.reason}."
     yield f"- noise of a variance, relative to it: {_range(advice.noise)}."
     clear = sum(sine < MOST_SINE for sine in advice.sines)
     told = "" if clear == len(advice.sines) else f"; only {clear} below {MOST_SINE}"
@@ -318,16 +315,19 @@ def _proposal(advice: Advice, plan: Plan) -> Iterator[str]:
 
 
 def _refusal(advice: Advice) -> Iterator[str]:
-    k, chance = _components(advice.components), in_percent(advice.scales.chance)
+    k, chance = _components(advice.components), in_percent(advice.outlook.chance)
     yield (
         f"No plan: {_shape(advice)} are too few for {advice.budget.show_up()} and {k}. What "
         "it released could be noise."
     )
     yield (
         f"- chance to find all scales: {chance}, where {ENOUGH:.0%} is asked for; "
-        f"{advice.scales.reason}."
+        f"{advice.outlook.reason}."
     )
-    yield f"- noise of a variance, relative to it: {_range(advice.noise)}; at most {MOST_NOISE}."
+    yield (
+        f"- noise of a variance, relative to it: {_range(advice.noise)}; at most "
+        f"{MOST_RELATIVE_NOISE}."
+    )
     if advice.least_epsilon:
         yield f"- epsilon {advice.least_epsilon} would do for these rows."
     if advice.least_rows:

@@ -26,10 +26,16 @@ from accountant.amounts import float_above, root_above
 from accountant.specs import Budget, Stage
 from dppca_odp.columns import Label
 from dppca_odp.earlier import AXES, ColumnScales, find_scales
-from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
+from dppca_odp.planned import PlannedRelease, PlannedStage, RingDegree, Setting
 from dppca_odp.primitives.columns import make_leading_columns, then_scaled_columns
 from dppca_odp.primitives.noise import GaussianStage, gaussian_stage, then_gaussian
-from dppca_odp.primitives.pairs import Pairing, draw_pairing, number_of_pairs, ring_degree
+from dppca_odp.primitives.pairs import (
+    Pairing,
+    draw_pairing,
+    number_of_pairs,
+    pairs_changed,
+    ring_degree,
+)
 from dppca_odp.primitives.stages import Ask, Program, make_in_stages
 from dppca_odp.releases import ReleasedDirections
 from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
@@ -55,8 +61,7 @@ class Directions(PlannedRelease):
     kind: Literal["directions"] = "directions"
     components: Annotated[int, Field(ge=1)]
     """k, the number of directions."""
-    degree: Annotated[int, Field(ge=2, multiple_of=2)] = 16
-    """Each row is in this many pairs (fewer when the table is small); no privacy cost."""
+    degree: RingDegree = 16
     scales: Annotated[str | None, Field(exclude_if=lambda given: given is None)] = None
     """An earlier scree along the axes: each column is divided by its released standard deviation,
     and the directions are those of the scaled table."""
@@ -178,7 +183,7 @@ class MatrixUnits(NamedTuple):
         """How far d rows move the integer matrix, in Frobenius norm, rounded up."""
         if not d_in:
             return 0.0
-        touched = min(d_in * self.degree, self.pairs)
+        touched = pairs_changed(self.rows, self.degree, d_in)
         moved = root_above(Fraction(2)) * touched * UNIT_LENGTH**2 / 2**self.dropped_bits
         return float_above(moved + (self.columns if self.dropped_bits else 0))
 

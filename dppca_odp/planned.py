@@ -37,6 +37,17 @@ StageWeights = Annotated[
 ]
 
 
+RingDegree = Annotated[
+    int,
+    Field(
+        ge=2,
+        multiple_of=2,
+        description="Each row is in this many pairs (fewer when the table is small); no privacy "
+        "cost.",
+    ),
+]
+
+
 def reweighted(defaults: Split, weights: StageWeights) -> Split:
     """The split with these weights in place of some of its own.
 
@@ -91,6 +102,15 @@ class PlannedStage(Fact):
     """What the noise scale measures, in words."""
 
 
+class Size(NamedTuple):
+    """How large a question is: what prices and noise go by."""
+
+    rows: int
+    components: int
+    rows_per_person: int
+    """That one privacy unit can change."""
+
+
 class Setting(NamedTuple):
     """What is public when a release of a plan meets a table."""
 
@@ -106,6 +126,11 @@ class Setting(NamedTuple):
     def columns(self) -> int:
         """How many are measured."""
         return len(self.names)
+
+    @property
+    def size(self) -> Size:
+        """Of a question about all components."""
+        return Size(self.rows, self.components, self.unit.rows_per_person)
 
 
 class PlannedRelease(Fact, ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from rich import box
@@ -69,7 +69,7 @@ class ScreeOutlook(Fact):
 
     name: str
     components: int
-    scales: ScaleOutlook | None = None
+    outlook: ScaleOutlook | None = None
     """Whether its method will find scales, if it looks for some."""
     eigenvalues: tuple[float, ...] = ()
     """Public guesses; what follows is empty without them."""
@@ -88,21 +88,16 @@ class ScreeOutlook(Fact):
         guess: float | Sequence[float] | None,
     ) -> Self:
         """The outlook of a method at a share of the budget, and with a guess its noise."""
-        public: dict[str, Any] = {
-            "rows": setting.rows,
-            "components": setting.components,
-            "rows_per_person": setting.unit.rows_per_person,
-        }
-        scales = method.scale_outlook(share, **public)
+        outlook = method.scale_outlook(share, setting.size)
         if guess is None:
-            return cls(name=name, components=setting.components, scales=scales)
+            return cls(name=name, components=setting.components, outlook=outlook)
         eigenvalues = _for_each(name, guess, setting.components)
-        noise = method.expected_noise(share, **public, eigenvalues=eigenvalues)
+        noise = method.expected_noise(share, setting.size, eigenvalues)
         sampling = method.relative_sampling(setting.rows) * np.array(eigenvalues)
         return cls(
             name=name,
             components=setting.components,
-            scales=scales,
+            outlook=outlook,
             eigenvalues=eigenvalues,
             noise_scales=tuple(noise),
             sampling_scales=tuple(sampling),
@@ -116,11 +111,11 @@ class ScreeOutlook(Fact):
 
     def sentences(self) -> Iterator[str]:
         """Whether scales will be found, and what the noise is."""
-        if self.scales:
+        if self.outlook:
             count = f"all {self.components} scales" if self.components > 1 else "the scale"
             yield (
-                f"{self.name}: {self.scales.verdict} to find {count} "
-                f"(chance {in_percent(self.scales.chance)}): {self.scales.reason}."
+                f"{self.name}: {self.outlook.verdict} to find {count} "
+                f"(chance {in_percent(self.outlook.chance)}): {self.outlook.reason}."
             )
         if self.eigenvalues:
             yield f"{self.name}: noise: {self.expectation}. sampling: of Gaussian columns."
@@ -134,12 +129,14 @@ def in_percent(chance: float) -> str:
 
 
 def _for_each(name: str, guess: float | Sequence[float], components: int) -> tuple[float, ...]:
-    """A guess of each eigenvalue from one of all, or of each.
+    """A guess of each eigenvalue, from as many or from one for all.
 
     Raises:
         InvalidPlan: another number of them, or one that is no variance.
     """
-    given = np.repeat(guess, components) if np.ndim(guess) == 0 else np.ravel(guess)
+    given = np.ravel(guess)
+    if len(given) == 1:
+        given = np.repeat(given, components)
     if len(given) != components:
         raise InvalidPlan(
             f"guesses of {name} must be one number or one for each of {components} components; "

@@ -10,6 +10,7 @@ Whatever a display does, the measurement goes on: it is paid for.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -35,35 +36,35 @@ class Step(NamedTuple):
     blocks: int
 
 
-Follower = Callable[[Step], None]
-_follower: ContextVar[Follower | None] = ContextVar("follower", default=None)
+StepListener = Callable[[Step], None]
+_listener: ContextVar[StepListener | None] = ContextVar("step listener", default=None)
 
 
 @contextmanager
-def followed_by(follower: Follower) -> Iterator[None]:
-    """Tell a follower all steps of this block of code, in this thread; no more once it raises."""
+def steps_heard_by(listener: StepListener) -> Iterator[None]:
+    """Tell a listener all steps of this block of code, in this thread; no more once it raises."""
     listening = True
 
     def tell(step: Step) -> None:
         nonlocal listening
         if listening:
             try:
-                follower(step)
+                listener(step)
             except Exception:  # a closed terminal, a broken pipe: no reason to lose a release
                 listening = False
 
-    before = _follower.set(tell)
+    before = _listener.set(tell)
     try:
         yield
     finally:
-        _follower.reset(before)
+        _listener.reset(before)
 
 
 @contextmanager
 def passes_of(release: str) -> Iterator[None]:
     """The passes of this block of code are those of one release."""
-    follower = _follower.get()
-    if follower is None:
+    listener = _listener.get()
+    if listener is None:
         yield
         return
     number = 0
@@ -71,9 +72,9 @@ def passes_of(release: str) -> Iterator[None]:
     def hear(done: int, blocks: int) -> None:
         nonlocal number
         number += done == 0
-        follower(Step(release, number, done, blocks))
+        listener(Step(release, number, done, blocks))
 
-    follower(Step(release, 0, 0, 0))
+    listener(Step(release, 0, 0, 0))
     with heard_by(hear):
         yield
 
@@ -91,7 +92,7 @@ def progress_shown(releases: tuple[str, ...], wanted: bool | None) -> Iterator[N
         return
     display = (_InNotebook if console.is_jupyter else _OnTerminal)(releases, console)
     try:
-        with followed_by(display.show):
+        with steps_heard_by(display.show):
             yield
     finally:
         with suppress(Exception):
@@ -104,13 +105,12 @@ class _StandardError(Console):
         raise
 
 
-class _OnTerminal:
-    """A line at the bottom, drawn in the thread that measures: there is no other one to stop."""
+class _Display(ABC):
+    """A bar that is drawn in the thread that measures: there is no other one to stop."""
 
     def __init__(self, releases: tuple[str, ...], console: Console) -> None:
         self.releases = releases
         self.next = time.monotonic() + APPEARS_AFTER
-        self.begun = False
         self.bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -136,10 +136,24 @@ class _OnTerminal:
             total=step.blocks or None,
             blocks=f"{step.done} of {step.blocks} blocks of rows" if step.blocks else "",
         )
-        self.begun = True
         self.draw()
 
+    @abstractmethod
     def draw(self) -> None:
+        """Show the bar as it is now."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Take it away, if it was drawn."""
+
+
+class _OnTerminal(_Display):
+    """A line at the bottom."""
+
+    begun = False
+
+    def draw(self) -> None:
+        self.begun = True
         self.bar.start()
         self.bar.refresh()
 
@@ -148,8 +162,8 @@ class _OnTerminal:
             self.bar.stop()
 
 
-class _InNotebook(_OnTerminal):
-    """The same below a cell; without widgets, which not every notebook has."""
+class _InNotebook(_Display):
+    """A line below a cell; without widgets, which not every notebook has."""
 
     handle: Any = None
 

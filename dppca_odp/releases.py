@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
-from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import RenderableType
 
 from accountant.facts import Fact, read_file
 from accountant.rules import Composition
@@ -26,19 +21,9 @@ from dppca_odp.values import Positive
 if TYPE_CHECKING:
     from dppca_odp.plots.display import Gallery
 
-LOADINGS_ACROSS = 5
-NOISE_NOTE = (
-    "noise: 95 times in 100 the interval holds what the method would give at the same cutoffs "
-    "without its last noise; what clipping takes from a tail is not in it."
-)
-SAMPLING_NOTE = (
-    "sampling: how far the sample is from its population (sd), of Gaussian columns, from the "
-    "released values; a heavier tail has more. share: among the components here."
-)
-
-
-#: What releases that were written before do not have.
-Later = Annotated[tuple[float, ...], Field(exclude_if=lambda given: not given)]
+Some = TypeVar("Some")
+#: Left out of JSON where there is none, as in releases written before it was told.
+IfAny = Annotated[Some, Field(exclude_if=lambda given: not given)]
 
 
 class ReleasedDirections(Fact):
@@ -51,10 +36,10 @@ class ReleasedDirections(Fact):
     directions of the scaled table, if there are scales."""
     noise_scale: float
     """Standard deviation on the diagonal of the mean matrix."""
-    scales: Annotated[tuple[Positive, ...], Field(exclude_if=lambda given: not given)] = ()
+    scales: IfAny[tuple[Positive, ...]] = ()
     """What each column was divided by before, 1 where no scale was found; none if none were asked
     for."""
-    warnings: Annotated[tuple[str, ...], Field(exclude_if=lambda given: not given)] = ()
+    warnings: IfAny[tuple[str, ...]] = ()
 
     @model_validator(mode="after")
     def _scales_fit(self) -> Self:
@@ -95,13 +80,13 @@ class ReleasedScree(Fact):
     upper: tuple[float, ...]
     """The range each mean was taken over."""
     warnings: tuple[str, ...]
-    noise_low: Later = ()
-    noise_high: Later = ()
+    noise_low: IfAny[tuple[float, ...]] = ()
+    noise_high: IfAny[tuple[float, ...]] = ()
     """The 95 % noise interval of each value, before values are made nonincreasing."""
-    sampling_scales: Later = ()
+    sampling_scales: IfAny[tuple[float, ...]] = ()
     """How far the sample is from its population, in standard deviations: of Gaussian columns, from
     the released values."""
-    flags: Annotated[tuple[tuple[str, ...], ...], Field(exclude_if=lambda given: not given)] = ()
+    flags: IfAny[tuple[tuple[str, ...], ...]] = ()
     """What to know of each component, in words that ``warnings`` explain."""
 
     @model_validator(mode="after")
@@ -218,17 +203,9 @@ class Release(Fact):
         return tuple(r for r in self.results if isinstance(r, ReleasedScores))
 
     def __rich__(self) -> RenderableType:
-        table = _eigenvalues(self.screes)
-        directions = [r for r in self.results if isinstance(r, ReleasedDirections)]
-        loadings = [table for result in directions for table in _loadings(result, self.columns)]
-        variances = [_of_columns(scree, self.columns) for scree in self.column_variances]
-        notes = [Text(f"note: {warning}", style="dim") for warning in self.warnings]
-        explained = (NOISE_NOTE, SAMPLING_NOTE) if self._variances else ()
-        notes = [Text(note, style="dim") for note in explained] + notes
-        if self.from_ledger:
-            paid = f"From the ledger, measured {self.time:%Y-%m-%d %H:%M} UTC; nothing was charged."
-            notes.append(Text(paid))
-        return Group(*variances, *([table] if self.screes else []), *loadings, *notes)
+        from dppca_odp.printing import tables_of  # a release prints itself, from above
+
+        return tables_of(self)
 
     def __str__(self) -> str:
         return on_paper(self)
@@ -251,77 +228,3 @@ class Release(Fact):
             InvalidRelease: no such file, or not a release; in one line.
         """
         return read_file(cls, path, "the release must be a readable file", InvalidRelease)
-
-
-def _eigenvalues(screes: tuple[ReleasedScree, ...]) -> Table:
-    """A line for each component; blank where an older release says nothing."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("scree", overflow="fold")
-    for name in ("component", "variance", "noise\n(sd)"):
-        table.add_column(name, justify="right", overflow="fold")
-    table.add_column("95 % interval\nof the noise", justify="right", no_wrap=True)
-    for name in ("sampling\n(sd)", "share"):
-        table.add_column(name, justify="right", overflow="fold")
-    for scree in screes:
-        for number, told in enumerate(_errors(scree), start=1):
-            name = scree.name if number == 1 else ""
-            table.add_row(name, str(number), *told, f"{scree.proportions[number - 1]:.1%}")
-        table.add_section()
-    return table
-
-
-def _errors(scree: ReleasedScree) -> Iterator[tuple[str, ...]]:
-    """Value, noise, its interval and the sampling error; blank where an older release is silent."""
-    intervals = zip(scree.noise_low, scree.noise_high, strict=True)
-    return zip_longest(
-        [f"{value:.4g}" for value in scree.values],
-        [f"{noise:.2g}" for noise in scree.noise_scales],
-        [f"{low:.4g} to {high:.4g}" for low, high in intervals],
-        [f"{scale:.2g}" for scale in scree.sampling_scales],
-        fillvalue="",
-    )
-
-
-def _of_columns(scree: ReleasedScree, columns: tuple[str, ...]) -> Table:
-    """One line a column, in squared units of its own: shares would mean nothing."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(scree.name)
-    for name in ("variance", "noise\n(sd)", "95 % interval\nof the noise", "sampling\n(sd)"):
-        table.add_column(name, justify="right")
-    for column, told in zip(columns, _errors(scree), strict=True):
-        table.add_row(column, *told)
-    return table
-
-
-def _loadings(result: ReleasedDirections, columns: tuple[str, ...]) -> Iterator[Table]:
-    """The vectors; of scaled columns also what they were divided by, and loadings in data units."""
-    vectors = _by_component(result.vectors, "+.2f")
-    if not result.scales:
-        yield from _by_column(result.name, columns, vectors)
-        return
-    yield from _by_column(f"{result.name}, of scaled columns", columns, vectors)
-    divided = {"divided by": [f"{scale:.4g}" for scale in result.scales]}
-    loadings = divided | _by_component(result.loadings, "+.3g")
-    yield from _by_column(f"{result.name}, in data units", columns, loadings)
-
-
-def _by_component(numbers: tuple[tuple[float, ...], ...], form: str) -> dict[str, list[str]]:
-    """The numbers of each component, as text."""
-    return {
-        f"component {number}": [f"{value:{form}}" for value in values]
-        for number, values in enumerate(zip(*numbers, strict=True), start=1)
-    }
-
-
-def _by_column(name: str, columns: tuple[str, ...], texts: dict[str, list[str]]) -> Iterator[Table]:
-    """Tables of a few texts across, so that no number is cut at a hundred columns."""
-    headings = list(texts)
-    for start in range(0, len(headings), LOADINGS_ACROSS):
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column(name)
-        shown = headings[start : start + LOADINGS_ACROSS]
-        for heading in shown:
-            table.add_column(heading, justify="right")
-        for column, *row in zip(columns, *(texts[heading] for heading in shown), strict=True):
-            table.add_row(column, *row)
-        yield table

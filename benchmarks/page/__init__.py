@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from benchmarks.page.accuracy import by_components, by_law
 from benchmarks.page.markdown import paragraph, plain, table
 from benchmarks.page.speed import speed
 from benchmarks.page.together import on_laws, on_real_tables
-
-Record = dict[str, Any]
+from benchmarks.summary import Record
 
 
 def page(results: Record) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from benchmarks.page.markdown import least, listed, measured, number, paragraph, table
-
-Record = dict[str, Any]
+from benchmarks.page.markdown import bold, least, listed, measured, number, paragraph, table
+from benchmarks.summary import Record
 
 
 def by_law(results: Record) -> str:
@@ -66,11 +63,9 @@ def _row(record: Record, keys: tuple[str, ...], methods: list[str]) -> list[str]
     best = least({name: cells[name] for name in methods}, "rmse")
     own = []
     for name in methods:
-        text = _error(cells[name])
         warned = cells[name]["warned"]
-        own.append(
-            (f"**{text}**" if name in best else text) + (f" ({100 * warned:.0f} %)" * bool(warned))
-        )
+        text = bold(_error(cells[name]), where=name in best)
+        own.append(text + f" ({100 * warned:.0f} %)" * bool(warned))
     constant = number(cells["hindsight"]["constant"])
     return [
         *(record[key] if key == "epsilon" else f"{record[key]:,}" for key in keys),

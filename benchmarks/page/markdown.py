@@ -61,6 +61,11 @@ def least(cells: Mapping[str, Mapping[str, Any]], key: str) -> set[str]:
     return {name for name, cell in cells.items() if cell[key] <= reach}
 
 
+def bold(text: str, *, where: bool) -> str:
+    """A text that is bold where that holds."""
+    return f"**{text}**" if where else text
+
+
 def plain(text: str) -> str:
     """A message inside a table."""
     return text.replace("|", "/").replace("\n", " ")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from benchmarks.page.markdown import number, table
+from benchmarks.summary import Record
 from benchmarks.sweep import exponent, line_of
 
-Record = dict[str, Any]
 NUMBERS = ("rows", "columns", "components")
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from benchmarks.page.markdown import least, listed, measured, number, paragraph, plain, table
-
-Record = dict[str, Any]
+from benchmarks.page.markdown import bold, least, listed, measured, number, paragraph, plain, table
+from benchmarks.summary import Record
 
 
 def on_laws(results: Record) -> str:
@@ -107,8 +104,8 @@ def _attempts(results: Record, group: list[Record], title: str) -> list[list[str
                 title,
                 shown,
                 f"{record['done']}" + (f", then {problem}" if problem else ""),
-                f"**{error}**" if name in best else error,
-                f"**{sine}**" if name in nearest else sine,
+                bold(error, where=name in best),
+                bold(sine, where=name in nearest),
                 number(record["cpu"], digits=2),
             ]
         )
@@ -123,7 +120,7 @@ def _along(given: dict[str, Record], methods: list[str]) -> list[str]:
         text = "not reached"
         if name in done:
             text = measured(done[name]["rmse"], done[name]["error"])
-            text = f"**{text}**" if name in best else text
+            text = bold(text, where=name in best)
         elif name in given:
             text = plain(given[name]["problem"])
         texts.append(text)

@@ -21,12 +21,11 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
-from pydantic import Field
 
 from accountant.specs import Budget, Stage
 from dppca_odp.eigenvalues.flags import OF_THE_BULK
@@ -35,7 +34,6 @@ from dppca_odp.eigenvalues.method import (
     Estimate,
     ScaleOutlook,
     draw_pairs,
-    mean_pairs,
 )
 from dppca_odp.eigenvalues.rules import (
     ROBUST_CUTOFF,
@@ -54,7 +52,7 @@ from dppca_odp.eigenvalues.rules import (
     units_of,
 )
 from dppca_odp.eigenvalues.shape import growth_of_clipped_mean
-from dppca_odp.planned import PlannedStage
+from dppca_odp.planned import PlannedStage, RingDegree, Size
 from dppca_odp.primitives.noise import (
     AskSums,
     GaussianStage,
@@ -69,9 +67,9 @@ from dppca_odp.primitives.octaves import (
     make_octave_counts,
     make_tail_count,
 )
-from dppca_odp.primitives.pairs import pairs_changed, ring_degree
+from dppca_odp.primitives.pairs import ring_degree
 from dppca_odp.primitives.stages import Program
-from dppca_odp.primitives.sums import decode_means, decode_noise, make_clamped_sum
+from dppca_odp.primitives.sums import Limits
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Floats
 
@@ -79,7 +77,7 @@ from dppca_odp.values import Floats
 #: deviations, within these limits; of the tail, fixed; of the mean, the rest.
 AIM = 9.5
 LEAST_SCALE_PART, MOST_SCALE_PART = Fraction("0.1"), Fraction("0.6")
-TAIL_PART = Fraction("0.15")
+TAIL_PART = Fraction("0.18")
 
 
 class Adaptive(EigenvalueMethod):
@@ -89,18 +87,14 @@ class Adaptive(EigenvalueMethod):
         "of Gaussian columns whose scales are found; a heavier tail has more"
     )
     kind: Literal["adaptive"] = "adaptive"
-    degree: Annotated[int, Field(ge=2, multiple_of=2)] = 16
-    """Each row is in this many pairs (fewer when the table is small); no privacy cost."""
+    degree: RingDegree = 16
     robust: bool = False
     """Estimate the scale of the bulk of the rows instead of the variance: another quantity, equal
     to the variance for Gaussian columns, and hardly moved by rare large values."""
 
-    def stages(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> tuple[PlannedStage, ...]:
+    def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """One stage: the chain, whose loss is that of one Gaussian."""
-        d_in = pairs_changed(rows, self.fitted_degree(rows), rows_per_person)
-        chain = chain_stage(share, components, d_in)
+        chain = chain_stage(share, size.components, self.mean_pairs(size).d_in)
         stage = Stage(name="chain", budget=share, losses=(chain.loss,))
         return (PlannedStage(stage=stage, noise_scale=None, noise="depends on the private scales"),)
 
@@ -108,42 +102,26 @@ class Adaptive(EigenvalueMethod):
         """That of a ring, in a small table less."""
         return ring_degree(rows, self.degree)
 
-    def unit_noise(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> float:
+    def unit_noise(self, share: Budget, size: Size) -> float:
         """The noise of a mean of values up to 1, were all of mu spent on it."""
-        of = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
-        return of["d_in"] / (of["pairs"] * chain_stage(share, components, of["d_in"]).mu)
+        pairs, d_in = self.mean_pairs(size)
+        return d_in / (pairs * chain_stage(share, size.components, d_in).mu)
 
-    def scale_outlook(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> ScaleOutlook:
+    def scale_outlook(self, share: Budget, size: Size) -> ScaleOutlook:
         """The signal of each component is normal around what it is of a Gaussian one."""
-        noise = self.unit_noise(
-            share, rows=rows, components=components, rows_per_person=rows_per_person
-        )
+        noise, components = self.unit_noise(share, size), size.components
         full = full_signal(noise, components)
         part = Parts.of(noise, components, robust=self.robust).scale
         needed = likely_signal(components) / (full * math.sqrt(MOST_SCALE_PART)) * 2 / noise
-        by = f" / {rows_per_person}" if rows_per_person > 1 else ""
+        by = f" / {size.rows_per_person}" if size.rows_per_person > 1 else ""
         return ScaleOutlook(
             chance=chance_of_scales(full * math.sqrt(part), components),
             reason=f"n mu{by} (rows times mu) is {2 / noise:.0f}; likely from {needed:.0f} on",
         )
 
-    def expected_noise(
-        self,
-        share: Budget,
-        *,
-        rows: int,
-        components: int,
-        rows_per_person: int,
-        eigenvalues: npt.ArrayLike,
-    ) -> Floats:
+    def expected_noise(self, share: Budget, size: Size, eigenvalues: npt.ArrayLike) -> Floats:
         """That of the cutoffs which the rules give Gaussian columns whose scales are found."""
-        noise = self.unit_noise(
-            share, rows=rows, components=components, rows_per_person=rows_per_person
-        )
+        noise, components = self.unit_noise(share, size), size.components
         mean_noise = noise / math.sqrt(Parts.of(noise, components, robust=self.robust).mean)
         scales = np.asarray(eigenvalues, dtype=np.float64)
         cutoff = ROBUST_CUTOFF
@@ -228,11 +206,9 @@ class Looks(NamedTuple):
 
     def clipped_means(self, ask: AskSums, cutoffs: Floats) -> tuple[Floats, Floats]:
         """Of min(w, cutoff)."""
-        limits: dict[str, Any] = {"lower": 0, "upper": cutoffs, "units": units_of(cutoffs)}
-        sums = ask(make_clamped_sum(self.domain, self.metric, **limits))
-        means = decode_means(sums.sums, pairs=self.pairs, **limits)
-        noise = decode_noise(sums.scale, pairs=self.pairs, columns=self.components, **limits)
-        return means, noise
+        limits = Limits.of(0, cutoffs, self.components, units_of(cutoffs))
+        sums, scale = ask(limits.sum(self.domain, self.metric))
+        return limits.means(sums, self.pairs), limits.noise(scale, self.pairs)
 
     def _shares(self, counts: Noisy) -> Floats:
         return np.array([count / (COUNT_UNITS * self.pairs) for count in counts.sums])

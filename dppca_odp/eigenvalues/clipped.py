@@ -18,10 +18,9 @@ from dppca_odp.eigenvalues.method import (
     Estimate,
     SourceMethod,
     draw_pairs,
-    mean_pairs,
     noise_of_means,
 )
-from dppca_odp.planned import PlannedStage
+from dppca_odp.planned import PlannedStage, Size
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
 from dppca_odp.primitives.stages import Ask, Program
 from dppca_odp.spaces import matrix_shape, to_then
@@ -57,14 +56,12 @@ class Clipped(SourceMethod):
         """Refuse clipping bounds of another number."""
         self.bounds(components)
 
-    def stages(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> tuple[PlannedStage, ...]:
+    def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """One stage: the mean."""
-        pairs = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
-        bounds = self.bounds(components)
-        loss = mean_stage(share, columns=components, d_in=pairs["d_in"]).loss
-        noise = noise_of_means(share, bounds, exponent=self.exponent, **pairs)
+        over = self.mean_pairs(size)
+        bounds = self.bounds(size.components)
+        loss = mean_stage(share, columns=size.components, d_in=over.d_in).loss
+        noise = noise_of_means(share, bounds, over, exponent=self.exponent)
         stage = Stage(name="mean", budget=share, losses=(loss,))
         return (
             PlannedStage(
@@ -74,18 +71,10 @@ class Clipped(SourceMethod):
             ),
         )
 
-    def expected_noise(
-        self,
-        share: Budget,
-        *,
-        rows: int,
-        components: int,
-        rows_per_person: int,
-        eigenvalues: npt.ArrayLike,
-    ) -> Floats:
+    def expected_noise(self, share: Budget, size: Size, eigenvalues: npt.ArrayLike) -> Floats:
         """That of the clipping bounds, whatever the eigenvalues: exact."""
-        pairs = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
-        return noise_of_means(share, self.bounds(components), exponent=self.exponent, **pairs)
+        over = self.mean_pairs(size)
+        return noise_of_means(share, self.bounds(size.components), over, exponent=self.exponent)
 
     def program(
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int

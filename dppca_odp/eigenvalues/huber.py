@@ -23,22 +23,15 @@ from dppca_odp.eigenvalues.method import (
     ScaleOutlook,
     SourceMethod,
     draw_pairs,
-    mean_pairs,
     noise_of_means,
 )
-from dppca_odp.planned import PlannedStage, Weighted
+from dppca_odp.planned import PlannedStage, Size, Weighted
 from dppca_odp.primitives.means import mean_stage
 from dppca_odp.primitives.noise import AskSums, Link, lowered, make_gaussian_chain
 from dppca_odp.primitives.pairs import number_of_pairs, pairs_changed
 from dppca_odp.primitives.scales import make_dyadic_scale
 from dppca_odp.primitives.stages import Ask, Program, ask_after
-from dppca_odp.primitives.sums import (
-    FULL_RANGE,
-    allocated_units,
-    decode_means,
-    decode_noise,
-    make_clamped_sum,
-)
+from dppca_odp.primitives.sums import FULL_UNITS, Limits, allocated_units
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Finite, Floats, Positive
 
@@ -102,16 +95,16 @@ class Huber(Weighted, SourceMethod):
             raise ValueError(f"blocks must be at most {pairs // 2}; got {blocks}. Use fewer.")
         return steps, blocks
 
-    def stages(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> tuple[PlannedStage, ...]:
+    def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """Two stages: k scales, and the descent."""
+        rows, components, rows_per_person = size
         self.counts(number_of_pairs(rows, 1))  # refuses tables that are too small
         d_scale = pairs_changed(rows, 1, rows_per_person)
-        d_step = pairs_changed(rows, self.fitted_degree(rows), rows_per_person)
         shares = self.split.divide(share)
         each = shares["scale"].epsilon / components
-        planned = mean_stage(shares["gradient descent"], columns=components, d_in=d_step)
+        planned = mean_stage(
+            shares["gradient descent"], columns=components, d_in=self.mean_pairs(size).d_in
+        )
         scale = Stage(
             name="scale",
             budget=shares["scale"],
@@ -131,17 +124,9 @@ class Huber(Weighted, SourceMethod):
             PlannedStage(stage=descent, noise_scale=None, noise="depends on the private scales"),
         )
 
-    def expected_noise(
-        self,
-        share: Budget,
-        *,
-        rows: int,
-        components: int,
-        rows_per_person: int,
-        eigenvalues: npt.ArrayLike,
-    ) -> Floats:
+    def expected_noise(self, share: Budget, size: Size, eigenvalues: npt.ArrayLike) -> Floats:
         """That of the last step, with thresholds from the scale of Gaussian columns."""
-        pairs = number_of_pairs(rows, 1)
+        pairs = number_of_pairs(size.rows, 1)
         steps, _ = self.counts(pairs)
         share_of_descent = self.split.divide(share)["gradient descent"]
         exact = np.log2(GAUSSIAN_SCALE * np.square(np.asarray(eigenvalues, dtype=np.float64)))
@@ -149,29 +134,25 @@ class Huber(Weighted, SourceMethod):
             np.exp2(np.clip(np.floor(exact), self.lowest_scale, self.highest_scale)),
             epsilon=float(share_of_descent.epsilon),
             pairs=pairs,
-            components=components,
+            components=size.components,
         )
         of_mean = noise_of_means(
             share_of_descent,
             2 * tau,
+            self.mean_pairs(size),
             exponent=self.exponent,
-            **mean_pairs(rows, self.fitted_degree(rows), rows_per_person),
         )
         return self.step_size * math.sqrt(steps) * of_mean
 
-    def scale_outlook(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> ScaleOutlook:
+    def scale_outlook(self, share: Budget, size: Size) -> ScaleOutlook:
         """Half of the blocks on one scale, against the largest noise on all others."""
-        scale, _ = self.stages(
-            share, rows=rows, components=components, rows_per_person=rows_per_person
-        )
-        _, blocks = self.counts(number_of_pairs(rows, 1))
+        scale, _ = self.stages(share, size)
+        _, blocks = self.counts(number_of_pairs(size.rows, 1))
         assert scale.noise_scale is not None
         others = self.highest_scale - self.lowest_scale
         one = (1 - math.exp(-blocks / 2 / scale.noise_scale) / 2) ** others
         return ScaleOutlook(
-            chance=one**components,
+            chance=one**size.components,
             reason=f"{blocks} blocks, noise of scale {scale.noise_scale:.3g} on each count",
         )
 
@@ -214,22 +195,18 @@ class Huber(Weighted, SourceMethod):
             )
             units = allocated_units(tau, self.exponent)  # of tau: theta +- tau is rounded
 
-            def limits(theta: Floats) -> dict[str, Any]:
-                return {"lower": theta - tau, "upper": theta + tau, "units": units}
-
             def take_steps(ask_sum: AskSums) -> Estimate:
                 theta = np.full(components, self.initial)
                 for _ in range(steps):
-                    at = limits(theta)
-                    sums, scale = ask_sum(make_clamped_sum(*space, **at))
-                    mean = decode_means(sums, pairs=pairs, **at)
-                    noise = decode_noise(scale, pairs=pairs, columns=components, **at)
+                    limits = Limits.of(theta - tau, theta + tau, components, units)
+                    sums, scale = ask_sum(limits.sum(*space))
+                    mean, noise = limits.means(sums, pairs), limits.noise(scale, pairs)
                     with np.errstate(over="ignore"):
                         moved = theta + self.step_size * (mean - theta)
                         step_noise = np.minimum(self.step_size * noise, LARGEST_MEAN)
                     theta = np.clip(moved, 0.0, LARGEST_MEAN)
                 return Estimate(
-                    theta, step_noise, at["lower"], at["upper"], _warnings(scales, self)
+                    theta, step_noise, limits.lower, limits.upper, _warnings(scales, self)
                 )
 
             ask_used = ask_disjoint if degree == 1 else ask_after(used, ask)
@@ -239,7 +216,7 @@ class Huber(Weighted, SourceMethod):
                     d_in=d_in,
                     loss=descent_loss,
                     links=[Link(Fraction(1, steps), components)] * steps,
-                    least_sensitivity=float(FULL_RANGE),
+                    least_sensitivity=float(FULL_UNITS),
                     run=take_steps,
                 )
             )

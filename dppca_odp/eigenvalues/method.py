@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from accountant.facts import Fact
 from accountant.specs import Budget
 from dppca_odp.eigenvalues.flags import Flag
-from dppca_odp.planned import PlannedStage
+from dppca_odp.planned import PlannedStage, Size
 from dppca_odp.primitives.means import mean_stage
 from dppca_odp.primitives.pairs import (
     draw_pairing,
@@ -24,7 +24,7 @@ from dppca_odp.primitives.pairs import (
     ring_degree,
 )
 from dppca_odp.primitives.stages import Program, make_in_stages
-from dppca_odp.primitives.sums import allocated_units, decode_noise
+from dppca_odp.primitives.sums import Limits
 from dppca_odp.spaces import matrix_shape
 from dppca_odp.values import Floats
 
@@ -89,11 +89,18 @@ class ScaleOutlook(Fact):
         return "uncertain" if self.chance < LIKELY else "likely"
 
 
+class MeanPairs(NamedTuple):
+    """How many pairs a mean is over, and how many of them a person can change."""
+
+    pairs: int
+    d_in: int
+
+
 class EigenvalueMethod(Fact, ABC):
     """The public parameters of a method, its stages, and what it asks in them.
 
     A method gets rows, as coordinates along directions, and draws pairs of its own. ``share`` is
-    the exact budget of the release; ``rows_per_person`` the rows that one privacy unit can change.
+    the exact budget of the release.
     """
 
     expectation: ClassVar[str]
@@ -110,37 +117,28 @@ class EigenvalueMethod(Fact, ABC):
         """How many pairs of the mean each of so many rows is in: disjoint pairs."""
         return 1
 
-    @property
-    def exponent(self) -> float:
-        """How the noise of a mean grows with its range: theta, see ``primitives/sums.py``."""
-        return 1.0
-
     def relative_sampling(self, rows: int) -> float:
         """How far the sample is from a Gaussian population, as a share of the variance."""
         return math.sqrt(2 / rows * (1 + 1 / self.fitted_degree(rows)))
 
+    def mean_pairs(self, size: Size) -> MeanPairs:
+        """Those of a mean over all pairs."""
+        degree = self.fitted_degree(size.rows)
+        return MeanPairs(
+            pairs=number_of_pairs(size.rows, degree),
+            d_in=pairs_changed(size.rows, degree, size.rows_per_person),
+        )
+
     @abstractmethod
-    def expected_noise(
-        self,
-        share: Budget,
-        *,
-        rows: int,
-        components: int,
-        rows_per_person: int,
-        eigenvalues: npt.ArrayLike,
-    ) -> Floats:
+    def expected_noise(self, share: Budget, size: Size, eigenvalues: npt.ArrayLike) -> Floats:
         """The noise scales to expect of Gaussian columns with these variances."""
 
-    def scale_outlook(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> ScaleOutlook | None:
+    def scale_outlook(self, share: Budget, size: Size) -> ScaleOutlook | None:
         """Whether scales will be found; none of a method that cannot miss them."""
         return None
 
     @abstractmethod
-    def stages(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> tuple[PlannedStage, ...]:
+    def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """The stages with their exact shares and losses at the privacy unit."""
 
     @abstractmethod
@@ -153,16 +151,13 @@ class EigenvalueMethod(Fact, ABC):
         self, input_domain: Domain, input_metric: Metric, *, share: Budget, rows_per_person: int
     ) -> Measurement:
         """The method alone, from coordinates to an Estimate."""
-        rows, components = matrix_shape(input_domain, input_metric)
-        lines = self.stages(
-            share, rows=rows, components=components, rows_per_person=rows_per_person
-        )
+        size = Size(*matrix_shape(input_domain, input_metric), rows_per_person)
         run = self.program(input_domain, input_metric, share=share, rows_per_person=rows_per_person)
         return make_in_stages(
             input_domain,
             input_metric,
             d_in=rows_per_person,
-            stages=[line.stage for line in lines],
+            stages=[line.stage for line in self.stages(share, size)],
             run=run,
         )
 
@@ -180,7 +175,7 @@ class SourceMethod(EigenvalueMethod):
 
     @property
     def exponent(self) -> float:
-        """That of the allocation."""
+        """How the noise of a mean grows with its range: theta, see ``primitives/sums.py``."""
         return EXPONENTS[self.noise_allocation]
 
     def fitted_degree(self, rows: int) -> int:
@@ -200,18 +195,10 @@ def draw_pairs(input_domain: Domain, input_metric: Metric, *, degree: int) -> Tr
 
 
 def noise_of_means(
-    share: Budget, ranges: npt.ArrayLike, *, pairs: int, d_in: int, exponent: float
+    share: Budget, ranges: npt.ArrayLike, over: MeanPairs, *, exponent: float
 ) -> Floats:
-    """Noise scales of a Gaussian mean over such ranges, of which d pairs can change."""
+    """Noise scales of a Gaussian mean of values with such ranges over these pairs."""
     widths = np.asarray(ranges, dtype=np.float64)
-    units = allocated_units(widths, exponent)
-    stage = mean_stage(share, columns=len(widths), d_in=d_in, units=units)
-    return decode_noise(
-        stage.scale, lower=0, upper=widths, pairs=pairs, columns=len(widths), units=units
-    )
-
-
-def mean_pairs(rows: int, degree: int, rows_per_person: int) -> dict[str, int]:
-    """How many pairs a mean is over, and how many of them a person can change."""
-    d_in = pairs_changed(rows, degree, rows_per_person)
-    return {"pairs": number_of_pairs(rows, degree), "d_in": d_in}
+    limits = Limits.allocated(0, widths, len(widths), exponent)
+    stage = mean_stage(share, columns=len(widths), d_in=over.d_in, units=limits.units)
+    return limits.noise(stage.scale, over.pairs)

@@ -19,19 +19,19 @@ from accountant.losses import PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.eigenvalues.method import (
     Estimate,
+    MeanPairs,
     SourceMethod,
     draw_pairs,
-    mean_pairs,
     noise_of_means,
 )
 from dppca_odp.eigenvalues.shape import cutoff_of_tail
-from dppca_odp.planned import PlannedStage, Weighted
+from dppca_odp.planned import PlannedStage, Size, Weighted
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
 from dppca_odp.primitives.noise import lowered
-from dppca_odp.primitives.pairs import make_part_of_pairs, number_of_pairs, pairs_changed
+from dppca_odp.primitives.pairs import make_part_of_pairs, number_of_pairs
 from dppca_odp.primitives.quantiles import Quantile, SearchGrid, make_unbounded_quantile
 from dppca_odp.primitives.stages import Ask, Program, ask_after
-from dppca_odp.primitives.sums import decode_noise
+from dppca_odp.primitives.sums import Limits
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Bound, Finite, Floats, Positive
 
@@ -100,31 +100,23 @@ class PMWM(Weighted, SourceMethod):
             )
         return range(pairs // 2), range(pairs // 2, pairs)
 
-    def mean_pairs(self, rows: int, rows_per_person: int) -> tuple[int, int]:
-        """How many pairs the mean is over, and how many of them one privacy unit can change."""
-        if self.degree == 1:
-            _, for_mean = self.parts(number_of_pairs(rows, 1))
-            return len(for_mean), min(rows_per_person, len(for_mean))
-        degree = self.fitted_degree(rows)
-        return number_of_pairs(rows, degree), pairs_changed(rows, degree, rows_per_person)
+    def mean_pairs(self, size: Size) -> MeanPairs:
+        """Those of the part for the mean; all of a ring."""
+        if self.degree > 1:
+            return super().mean_pairs(size)
+        _, for_mean = self.parts(number_of_pairs(size.rows, 1))
+        return MeanPairs(pairs=len(for_mean), d_in=min(size.rows_per_person, len(for_mean)))
 
-    def stages(
-        self, share: Budget, *, rows: int, components: int, rows_per_person: int
-    ) -> tuple[PlannedStage, ...]:
+    def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """Two stages: 2k quantiles, and the mean."""
+        rows, components, rows_per_person = size
         shares = self.split.divide(share)
         for_quantiles, _ = self.parts(number_of_pairs(rows, 1))
         d_quantile = min(rows_per_person, len(for_quantiles))
-        pairs, d_mean = self.mean_pairs(rows, rows_per_person)
+        over = self.mean_pairs(size)
         each = shares["quantile"].epsilon / (2 * components)
-        planned = mean_stage(shares["mean"], columns=components, d_in=d_mean)
-        most = decode_noise(
-            planned.scale,
-            lower=self.lower_bound,
-            upper=self.upper_bound,
-            pairs=pairs,
-            columns=components,
-        )
+        planned = mean_stage(shares["mean"], columns=components, d_in=over.d_in)
+        limits = Limits.of(self.lower_bound, self.upper_bound, components)
         quantile = Stage(
             name="quantile",
             budget=shares["quantile"],
@@ -139,7 +131,7 @@ class PMWM(Weighted, SourceMethod):
             ),
             PlannedStage(
                 stage=mean,
-                noise_scale=float(most.max()),
+                noise_scale=float(limits.noise(planned.scale, over.pairs).max()),
                 noise="at most: standard deviation if the cutoffs are the bounds",
             ),
         )
@@ -150,24 +142,12 @@ class PMWM(Weighted, SourceMethod):
         known = super().relative_sampling(rows)
         return known / math.sqrt(used) if self.fitted_degree(rows) == 1 else known
 
-    def expected_noise(
-        self,
-        share: Budget,
-        *,
-        rows: int,
-        components: int,
-        rows_per_person: int,
-        eigenvalues: npt.ArrayLike,
-    ) -> Floats:
+    def expected_noise(self, share: Budget, size: Size, eigenvalues: npt.ArrayLike) -> Floats:
         """That of the range between the quantiles of Gaussian columns.
 
         A search that noise stops early finds lower cutoffs, and then there is less noise.
         """
-        for_quantiles, for_mean = self.parts(number_of_pairs(rows, 1))
-        pairs = mean_pairs(rows, self.fitted_degree(rows), rows_per_person)
-        if self.fitted_degree(rows) == 1:
-            number = len(for_mean)
-            pairs = {"pairs": number, "d_in": min(rows_per_person, number)}
+        for_quantiles, _ = self.parts(number_of_pairs(size.rows, 1))
         trim = self.trim(len(for_quantiles))
         last = float(self.grid.points()[-1])
         upper, lower = (
@@ -179,7 +159,7 @@ class PMWM(Weighted, SourceMethod):
             for share_above in (trim, 1 - trim)
         )
         of_mean = self.split.divide(share)["mean"]
-        return noise_of_means(of_mean, upper - lower, exponent=self.exponent, **pairs)
+        return noise_of_means(of_mean, upper - lower, self.mean_pairs(size), exponent=self.exponent)
 
     def trim(self, pairs: int) -> float:
         """zeta: the share trimmed at either end."""
@@ -201,7 +181,7 @@ class PMWM(Weighted, SourceMethod):
         degree = self.fitted_degree(rows)
         ring = draw_pairs(input_domain, input_metric, degree=degree) if degree > 1 else None
         d_quantile = min(rows_per_person, len(for_quantiles))
-        _, d_mean = self.mean_pairs(rows, rows_per_person)
+        d_mean = self.mean_pairs(Size(rows, components, rows_per_person)).d_in
         shares = self.split.divide(share)
         each = shares["quantile"].epsilon / (2 * components)
         rate = lowered(Fraction(lowered(each)) / (2 * d_quantile))

@@ -27,7 +27,7 @@ from dppca_odp.eigenvalues.shape import (
     variance_of_clipped_mean,
 )
 from dppca_odp.primitives.octaves import OCTAVES, UPPER_ENDS
-from dppca_odp.primitives.sums import FULL_RANGE, allocated_units
+from dppca_odp.primitives.sums import FULL_UNITS, allocated_units
 from dppca_odp.values import LARGEST_BOUND, Floats, Integers
 
 Flags = npt.NDArray[np.bool_]
@@ -49,7 +49,7 @@ TAIL_COUNTS = 3
 LEAST_CUTOFF = 4.0
 ROBUST_CUTOFF = 3.0
 #: A count is a tail from so many noise standard deviations on.
-CLEAR = 3.7
+CLEAR = 4.0
 #: A tail that reaches this many doublings beyond the cutoff of a Gaussian component is heavy.
 HEAVY = 4
 #: Beyond so many scales a component's own octaves are searched for rare large values.
@@ -61,7 +61,7 @@ LEAST_RARE_NOISE, MOST_NOISE = 0.15, 0.5
 # --- means -----------------------------------------------------------------------------------
 #: Noise grows with the range to this power, yet relative to the range it is at most so many times
 #: that of the widest.
-NOISE_EXPONENT, MOST_RELATIVE_NOISE = 0.75, 4
+NOISE_EXPONENT, MOST_NOISE_RATIO = 0.75, 4
 #: Of the range: a mean above it was clipped too low.
 SATURATED = 0.6
 
@@ -206,7 +206,7 @@ def kept_cutoff(cutoff: float, scales: Floats, mean_noise: float) -> float:
 
 def units_of(cutoffs: Floats) -> Integers:
     """Integer units of each mean: its noise in data units is the cutoff over them."""
-    least = np.where(cutoffs > 0, FULL_RANGE // MOST_RELATIVE_NOISE, 0)
+    least = np.where(cutoffs > 0, FULL_UNITS // MOST_NOISE_RATIO, 0)
     return np.maximum(allocated_units(cutoffs, NOISE_EXPONENT), least)
 
 

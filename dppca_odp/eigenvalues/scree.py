@@ -51,12 +51,7 @@ class Scree(PlannedRelease):
 
     def stages(self, share: Budget, setting: Setting) -> tuple[PlannedStage, ...]:
         """The method's stages."""
-        return self.method.stages(
-            share,
-            rows=setting.rows,
-            components=setting.components,
-            rows_per_person=setting.unit.rows_per_person,
-        )
+        return self.method.stages(share, setting.size)
 
     def program(
         self,

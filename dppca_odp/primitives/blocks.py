@@ -2,7 +2,7 @@
 
 A pass is a function of a block and an associative sum. Blocks are stored column by column, since
 what a pass compares them with is one number for each of a few columns. Every pass counts its blocks
-here, so that a listener can follow it: how many there are depends on the number of rows alone.
+here, so that a listener can hear of it: how many there are depends on the number of rows alone.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from opendp.mod import Domain, Metric
 
+from dppca_odp.spaces import matrix_shape
 from dppca_odp.values import Floats, as_matrix, check_shape
 
 #: Rows looked at together: enough to amortise a pass, few enough to stay in the cache.
 BLOCK_ROWS = 4096
+
+#: As many values in a column could overflow its 64-bit sum.
+MOST_VALUES = 2**31
 
 #: Hears how many blocks of a pass are done, of how many: 0 when it begins.
 Listener = Callable[[int, int], None]
@@ -27,7 +32,7 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """Let a listener follow the passes of this block of code, in this thread."""
+    """Tell a listener the passes of this block of code, in this thread."""
     before = _listener.set(listener)
     try:
         yield
@@ -47,6 +52,18 @@ def _told(starts: range, listener: Listener) -> Iterator[int]:
         listener(done, len(starts))
         yield start
     listener(len(starts), len(starts))
+
+
+def summable_shape(input_domain: Domain, input_metric: Metric) -> tuple[int, int]:
+    """The public rows and columns of matrices whose columns are to be summed in 64 bits.
+
+    Raises:
+        ValueError: 2^31 rows or more; not matrices.
+    """
+    rows, columns = matrix_shape(input_domain, input_metric)
+    if rows >= MOST_VALUES:
+        raise ValueError(f"input_domain must have fewer than 2^31 rows; got {rows}. Use fewer.")
+    return rows, columns
 
 
 @runtime_checkable

@@ -10,15 +10,7 @@ from opendp.mod import Domain, Measurement, Metric
 
 from accountant.specs import Budget
 from dppca_odp.primitives.noise import GaussianStage, gaussian_stage, then_gaussian
-from dppca_odp.primitives.sums import (
-    FULL_RANGE,
-    allocated_units,
-    bounds,
-    decode_means,
-    decode_noise,
-    make_clamped_sum,
-    sum_sensitivity,
-)
+from dppca_odp.primitives.sums import FULL_UNITS, Limits, sum_sensitivity
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Floats
 
@@ -73,21 +65,20 @@ def make_gaussian_mean(
     (True, True)
     """
     pairs, columns = matrix_shape(input_domain, input_metric)
-    low, high = bounds(lower, upper, columns)
-    limits = {"lower": low, "upper": high, "units": allocated_units(high - low, exponent)}
-    total = make_clamped_sum(input_domain, input_metric, **limits)
-    stage = _stage(share, max(total.map(d_in), float(FULL_RANGE)), columns)
-    noise_scales = decode_noise(stage.scale, pairs=pairs, columns=columns, **limits)
+    limits = Limits.allocated(lower, upper, columns, exponent)
+    total = limits.sum(input_domain, input_metric)
+    stage = _stage(share, max(total.map(d_in), float(FULL_UNITS)), columns)
+    noise_scales = limits.noise(stage.scale, pairs)
 
     def read(sums: list[int]) -> GaussianMean:
-        return GaussianMean(decode_means(sums, pairs=pairs, **limits), noise_scales)
+        return GaussianMean(limits.means(sums, pairs), noise_scales)
 
     chain: Measurement = total >> then_gaussian(scale=stage.scale) >> read
     return chain
 
 
 def mean_stage(
-    share: Budget, *, columns: int, d_in: int, units: npt.ArrayLike = FULL_RANGE
+    share: Budget, *, columns: int, d_in: int, units: npt.ArrayLike = FULL_UNITS
 ) -> GaussianStage:
     """The stage of ``make_gaussian_mean`` with these units; its loss in any case."""
     return _stage(share, sum_sensitivity(np.broadcast_to(units, (columns,)), d_in), columns)
@@ -99,7 +90,7 @@ def _stage(share: Budget, sensitivity: float, columns: int) -> GaussianStage:
         share,
         sensitivity=sensitivity,
         numbers=columns,
-        least_sensitivity=float(FULL_RANGE),
+        least_sensitivity=float(FULL_UNITS),
     )
 
 

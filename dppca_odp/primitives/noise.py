@@ -47,8 +47,6 @@ MARGIN = Fraction(1, 10**12)
 #: Total variation per number between integer and rounded Gaussian, times scale squared.
 ROUNDING = Fraction(21, 1000)
 
-Answer = list[int]
-
 
 def lowered(amount: Fraction) -> float:
     """The float a little below an exact amount."""

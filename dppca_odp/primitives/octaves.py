@@ -17,8 +17,8 @@ import opendp.prelude as dp
 from opendp.mod import Domain, Metric, Transformation
 
 from accountant.amounts import float_above, root_above
-from dppca_odp.primitives.blocks import InBlocks, blocks_of
-from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
+from dppca_odp.primitives.blocks import InBlocks, blocks_of, summable_shape
+from dppca_odp.spaces import integers_domain, integers_metric, to_then
 from dppca_odp.values import Floats
 
 #: The octaves told apart: what is below is in the lowest, with zeros; what is above in the highest.
@@ -31,7 +31,6 @@ COUNT_UNITS = 2**32
 #: Floats of exponent bits b lie in octave b - 1022.
 _EXPONENT_BIAS = 1022
 _MANTISSA_BITS = 52
-MOST_VALUES = 2**31
 
 
 def make_octave_counts(input_domain: Domain, input_metric: Metric) -> Transformation:
@@ -60,7 +59,7 @@ def make_octave_counts(input_domain: Domain, input_metric: Metric) -> Transforma
     >>> t.map(3) == 6 * 2**32
     True
     """
-    rows, columns = _shape(input_domain, input_metric)
+    rows, columns = summable_shape(input_domain, input_metric)
     starts = OCTAVES * np.arange(columns)
 
     def octave_counts(values: npt.ArrayLike | InBlocks) -> list[int]:
@@ -115,7 +114,7 @@ def make_tail_count(
     >>> t.map(3) == 3 * 2**32
     True
     """
-    rows, columns = _shape(input_domain, input_metric)
+    rows, columns = summable_shape(input_domain, input_metric)
     limits = np.array(cutoffs, dtype=np.float64)
     if limits.shape != (columns,):
         raise ValueError(
@@ -135,13 +134,6 @@ def make_tail_count(
         tail_count,
         lambda d_in: float(min(d_in, rows) * COUNT_UNITS),
     )
-
-
-def _shape(input_domain: Domain, input_metric: Metric) -> tuple[int, int]:
-    rows, columns = matrix_shape(input_domain, input_metric)
-    if rows >= MOST_VALUES:
-        raise ValueError(f"input_domain must have fewer than 2^31 rows; got {rows}. Use fewer.")
-    return rows, columns
 
 
 then_octave_counts: Any = to_then(make_octave_counts)

@@ -106,10 +106,17 @@ class HalfSquaredDifferences:
             done += len(block)
         return pairs if dtype is None else pairs.astype(dtype, copy=False)
 
-    def part(self, start: int, stop: int) -> Floats | HalfSquaredDifferences:
-        """The pairs at these positions; of disjoint pairs without making them."""
+    def part(self, start: int, stop: int) -> HalfSquaredDifferences:
+        """The disjoint pairs at these positions, without making them.
+
+        Raises:
+            ValueError: pairs on a ring, whose parts would share rows.
+        """
         if self.degree > 1:
-            return np.asarray(self)[start:stop]
+            raise ValueError(
+                f"pairs must be disjoint to be parted; got a ring of degree {self.degree}. "
+                "Draw pairs of degree 1."
+            )
         rows = self.ordered[2 * start : 2 * stop]
         return HalfSquaredDifferences(len(rows), self.degree, rows)
 
@@ -231,7 +238,8 @@ def make_part_of_pairs(
     Source: eigenvalues document, section 3.1 (disjoint rows for quantiles and mean).
 
     Raises:
-        ValueError: the positions are not an interval of the pairs.
+        ValueError: the positions are not an interval of the pairs; when it is asked, pairs on a
+            ring.
 
     >>> t = make_part_of_pairs(matrix_domain(9, 2), rows_metric(), start=0, stop=4)
     >>> t.map(3), t.map(5)

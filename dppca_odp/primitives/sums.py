@@ -14,8 +14,9 @@ theta = 1/2 the least total variance.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,16 +24,14 @@ import opendp.prelude as dp
 from opendp.mod import Domain, Metric, Transformation
 
 from accountant.amounts import float_above, root_above
-from dppca_odp.primitives.blocks import InBlocks, blocks_of
-from dppca_odp.spaces import integers_domain, integers_metric, matrix_shape, to_then
+from dppca_odp.primitives.blocks import InBlocks, blocks_of, summable_shape
+from dppca_odp.spaces import integers_domain, integers_metric, to_then
 from dppca_odp.values import LARGEST_BOUND, Floats, Integers
 
-#: The full range of one value, in integer units.
-FULL_RANGE = 2**32
-#: The least range: rounding values to fewer units would bias a mean.
-LEAST_RANGE = 2**16
-#: More pairs than this could overflow a 64-bit sum.
-MOST_VALUES = 2**31
+#: The units of a range, unless they are allocated.
+FULL_UNITS = 2**32
+#: The least of any range: rounding values to fewer would bias a mean.
+LEAST_UNITS = 2**16
 
 
 def make_clamped_sum(
@@ -41,7 +40,7 @@ def make_clamped_sum(
     *,
     lower: npt.ArrayLike,
     upper: npt.ArrayLike,
-    units: npt.ArrayLike = FULL_RANGE,
+    units: npt.ArrayLike = FULL_UNITS,
 ) -> Transformation:
     """Integer sums of the columns, each value clamped to [lower, upper] of its column.
 
@@ -75,13 +74,10 @@ def make_clamped_sum(
     >>> t.map(1) == 2 * 2**32
     True
     """
-    pairs, columns = matrix_shape(input_domain, input_metric)
-    if pairs >= MOST_VALUES:
-        raise ValueError(f"input_domain must have fewer than 2^31 pairs; got {pairs}. Use fewer.")
-    low, high = bounds(lower, upper, columns)
+    pairs, columns = summable_shape(input_domain, input_metric)
+    low, high, column_units = Limits.of(lower, upper, columns, units)
     active = high > low
     width = np.where(active, high - low, 1.0)
-    ranges = _ranges(units, columns)
 
     def clamped_sum(values: Floats | InBlocks) -> list[int]:
         total = np.zeros(columns, dtype=np.int64)
@@ -89,8 +85,8 @@ def make_clamped_sum(
             np.fmin(np.fmax(block, low, out=block), high, out=block)
             block -= low
             block /= width
-            block *= ranges
-            np.clip(np.rint(block, out=block), 0, ranges, out=block)
+            block *= column_units
+            np.clip(np.rint(block, out=block), 0, column_units, out=block)
             total += block.sum(axis=0).astype(np.int64)  # below 2^53 in a block: exact
         return [int(value) for value in np.where(active, total, 0)]
 
@@ -100,7 +96,7 @@ def make_clamped_sum(
         integers_domain(columns),
         integers_metric(),
         clamped_sum,
-        lambda d_in: sum_sensitivity(ranges[active], min(d_in, pairs)),
+        lambda d_in: sum_sensitivity(column_units[active], min(d_in, pairs)),
     )
 
 
@@ -120,8 +116,8 @@ def allocated_units(widths: npt.ArrayLike, exponent: float) -> Integers:
         raise ValueError(f"exponent must be in [0.5, 1]; got {exponent}. Use 1 for equal noise.")
     width = np.asarray(widths, dtype=np.float64)
     relative = width / (width.max(initial=0.0) or 1.0)
-    units = np.rint(FULL_RANGE * relative ** (1 - exponent))
-    return np.where(width > 0, np.maximum(units, LEAST_RANGE), 0).astype(np.int64)
+    units = np.rint(FULL_UNITS * relative ** (1 - exponent))
+    return np.where(width > 0, np.maximum(units, LEAST_UNITS), 0).astype(np.int64)
 
 
 def sum_sensitivity(units: npt.ArrayLike, d_in: int) -> float:
@@ -130,49 +126,70 @@ def sum_sensitivity(units: npt.ArrayLike, d_in: int) -> float:
     return float_above(d_in * root_above(Fraction(square)))
 
 
-def decode_means(
-    sums: list[int],
-    *,
-    lower: npt.ArrayLike,
-    upper: npt.ArrayLike,
-    pairs: int,
-    units: npt.ArrayLike = FULL_RANGE,
-) -> Floats:
-    """Means in data units from (noisy) integer sums; no privacy cost."""
-    low, high = bounds(lower, upper, len(sums))
-    ranges = _ranges(units, len(sums))
-    share = np.array(
-        [
-            total / (pairs * each) if each else 0.0
-            for total, each in zip(sums, ranges.tolist(), strict=True)
-        ]
-    )
-    return np.asarray(low + (high - low) * share)
+class Limits(NamedTuple):
+    """What a mean is taken between, column by column, and in how many integer units."""
+
+    lower: Floats
+    upper: Floats
+    units: Integers
+
+    @classmethod
+    def of(
+        cls,
+        lower: npt.ArrayLike,
+        upper: npt.ArrayLike,
+        columns: int,
+        units: npt.ArrayLike = FULL_UNITS,
+    ) -> Limits:
+        """One number of each for every column.
+
+        Raises:
+            ValueError: as ``make_clamped_sum``.
+        """
+        return cls(*_bounds(lower, upper, columns), _units(units, columns))
+
+    @classmethod
+    def allocated(
+        cls, lower: npt.ArrayLike, upper: npt.ArrayLike, columns: int, exponent: float
+    ) -> Limits:
+        """With the units that an exponent gives the ranges.
+
+        Raises:
+            ValueError: as ``make_clamped_sum`` and ``allocated_units``.
+        """
+        low, high = _bounds(lower, upper, columns)
+        return cls(low, high, allocated_units(high - low, exponent))
+
+    def sum(self, input_domain: Domain, input_metric: Metric) -> Transformation:
+        """The integer sums of values between these limits."""
+        return make_clamped_sum(input_domain, input_metric, **self._asdict())
+
+    def means(self, sums: list[int], pairs: int) -> Floats:
+        """Means in data units from (noisy) integer sums; no privacy cost."""
+        return np.asarray(self.lower + (self.upper - self.lower) * self._shares(sums, pairs))
+
+    def noise(self, scale: float, pairs: int) -> Floats:
+        """The standard deviation in data units of means whose integer sums have noise ``scale``."""
+        shares = self._shares([scale] * len(self.units), pairs)
+        return np.asarray((self.upper - self.lower) * shares)
+
+    def _shares(self, totals: Sequence[float], pairs: int) -> Floats:
+        """Of the units of all pairs; totals beyond 2^53 are divided as the integers they are."""
+        return np.array(
+            [
+                total / (pairs * each) if each else 0.0
+                for total, each in zip(totals, self.units.tolist(), strict=True)
+            ]
+        )
 
 
-def decode_noise(
-    scale: float,
-    *,
-    lower: npt.ArrayLike,
-    upper: npt.ArrayLike,
-    pairs: int,
-    columns: int,
-    units: npt.ArrayLike = FULL_RANGE,
-) -> Floats:
-    """The standard deviation in data units of a mean whose integer sum has noise ``scale``."""
-    low, high = bounds(lower, upper, columns)
-    ranges = _ranges(units, columns)
-    share = np.array([scale / (pairs * each) if each else 0.0 for each in ranges.tolist()])
-    return np.asarray((high - low) * share)
-
-
-def _ranges(units: npt.ArrayLike, columns: int) -> Integers:
+def _units(units: npt.ArrayLike, columns: int) -> Integers:
     """The units of each column."""
     given = np.asarray(units)
     if (
         given.shape not in ((), (columns,))
         or given.dtype.kind not in "iu"
-        or not ((given >= 0) & (given <= FULL_RANGE)).all()
+        or not ((given >= 0) & (given <= FULL_UNITS)).all()
     ):
         raise ValueError(
             f"units must be integers in 0 .. 2^32, one or one for each of {columns} columns; got "
@@ -181,7 +198,7 @@ def _ranges(units: npt.ArrayLike, columns: int) -> Integers:
     return np.broadcast_to(given.astype(np.int64), (columns,))
 
 
-def bounds(lower: npt.ArrayLike, upper: npt.ArrayLike, columns: int) -> tuple[Floats, Floats]:
+def _bounds(lower: npt.ArrayLike, upper: npt.ArrayLike, columns: int) -> tuple[Floats, Floats]:
     """Both bounds as one finite number per column, in order."""
     try:
         low = np.broadcast_to(np.asarray(lower, dtype=np.float64), (columns,))

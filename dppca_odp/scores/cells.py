@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from accountant.facts import Fact
 from dppca_odp.frame import Frame
-from dppca_odp.spaces import matrix_shape
+from dppca_odp.primitives.blocks import summable_shape
 from dppca_odp.values import Floats
 
 Bins = Annotated[int, Field(ge=1, le=4096)]
@@ -93,15 +93,13 @@ def normalised(counts: Floats, cells: Cells) -> Floats:
 
 def check_columns(input_domain: Domain, input_metric: Metric, cells: Cells) -> tuple[int, int]:
     """Check that a space suits the cells; its rows and columns."""
-    rows, columns = matrix_shape(input_domain, input_metric)
+    rows, columns = summable_shape(input_domain, input_metric)
     wanted = 2 if cells.groups == 1 else 3
     if columns != wanted:
         raise ValueError(
             f"input_domain must have {wanted} columns for {cells.groups} groups; got {columns}. "
             "Give x, y and, for groups, their code."
         )
-    if rows >= 2**31:
-        raise ValueError(f"input_domain must have fewer than 2^31 rows; got {rows}. Use fewer.")
     return rows, columns
 
 

@@ -17,7 +17,7 @@ from dppca_odp.primitives.pairs import (
     then_half_squared_differences,
 )
 from dppca_odp.primitives.sums import (
-    FULL_RANGE,
+    FULL_UNITS,
     allocated_units,
     make_clamped_sum,
     then_clamped_sum,
@@ -107,7 +107,7 @@ def held(value: float) -> float:
 
 
 def integer_sums(
-    table, pairs, lower: float, upper: float, units: int = FULL_RANGE
+    table, pairs, lower: float, upper: float, units: int = FULL_UNITS
 ) -> tuple[int, ...]:
     """The sums from their definition, one number at a time."""
 
@@ -168,7 +168,7 @@ ALLOCATED = {
     "least variance": allocated_units([1.25 * 9, 1.25], 0.5),
     "in between": allocated_units([1.25, 1.25 * 1000], 0.75),
     "least units": allocated_units([1.25, 1e-300], 0.5),
-    "one column": np.array([0, FULL_RANGE]),
+    "one column": np.array([0, FULL_UNITS]),
 }
 IN_TWO_COLUMNS = [universe for universe in UNIVERSES if universe[0] == 2]
 
@@ -229,7 +229,7 @@ def test_a_value_of_any_kind_adds_at_most_the_range(value):
     values = np.array([[value]])
     for lower, upper in [(0.0, 1.0), (-1e200, 1e200), (0.0, 5e-324), (1.0, np.nextafter(1.0, 2))]:
         (total,) = make_clamped_sum(*space(1, 1), lower=lower, upper=upper)(values)
-        assert 0 <= total <= FULL_RANGE
+        assert 0 <= total <= FULL_UNITS
         assert isfinite(total)
 
 
@@ -245,7 +245,7 @@ def test_a_ring_moves_the_mean_by_the_same_for_every_degree(changed):
     rows = 60
 
     def mean_moves(degree: int) -> Fraction:
-        whole = pairing(rows, degree).pairs * FULL_RANGE
+        whole = pairing(rows, degree).pairs * FULL_UNITS
         return Fraction(chain(1, rows, degree).map(changed)) / whole
 
     assert {Fraction(2 * changed, rows)} == {mean_moves(degree) for degree in (1, 2, 4, 16, 58)}

@@ -16,6 +16,7 @@ from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean
 from dppca_odp.eigenvalues.huber import Huber, make_huber
 from dppca_odp.eigenvalues.pmwm import PMWM, make_pmwm
 from dppca_odp.eigenvalues.scree import make_scree
+from dppca_odp.planned import Size
 from dppca_odp.primitives.columns import (
     make_leading_columns,
     make_projection,
@@ -40,8 +41,8 @@ from dppca_odp.primitives.quantiles import make_signed_quantile, make_unbounded_
 from dppca_odp.primitives.scales import make_dyadic_counts, make_dyadic_scale
 from dppca_odp.primitives.stages import make_in_stages
 from dppca_odp.primitives.sums import (
-    FULL_RANGE,
-    LEAST_RANGE,
+    FULL_UNITS,
+    LEAST_UNITS,
     allocated_units,
     make_clamped_sum,
 )
@@ -168,7 +169,7 @@ def test_allocated_sum(number, pairs_of_bounds, exponent, at):
     check(total, at)
     full = make_clamped_sum(*space(number, len(lower)), lower=lower, upper=upper)
     assert all(total.map(d) <= full.map(d) for d in at)
-    assert total.map(1) >= FULL_RANGE or not (upper > lower).any()
+    assert total.map(1) >= FULL_UNITS or not (upper > lower).any()
 
 
 @few
@@ -177,8 +178,8 @@ def test_units_follow_widths(some, exponent):
     units = allocated_units(some, exponent)
     for width, unit in zip(some, units, strict=True):
         assert (unit == 0) == (width == 0)
-        assert not unit or LEAST_RANGE <= unit <= FULL_RANGE
-    assert max(units) == (FULL_RANGE if max(some) else 0)
+        assert not unit or LEAST_UNITS <= unit <= FULL_UNITS
+    assert max(units) == (FULL_UNITS if max(some) else 0)
     in_order = units[np.argsort(some, kind="stable")]
     assert (np.diff(in_order) >= 0).all()
 
@@ -422,7 +423,7 @@ def test_rings_and_allocations(number, width, method, share, unit, data):
     check(measurement, data.draw(distances(unit)))
     for stated, most in zip(measurement.map(unit), share.coordinates, strict=True):
         assert most * Fraction("0.999999") <= Fraction(stated) <= most
-    lines = method.stages(share, rows=number, components=width, rows_per_person=unit)
+    lines = method.stages(share, Size(number, width, unit))
     equal = method.model_copy(update={"degree": 1, "noise_allocation": "equal"})
-    disjoint = equal.stages(share, rows=number, components=width, rows_per_person=unit)
+    disjoint = equal.stages(share, Size(number, width, unit))
     assert [line.stage for line in disjoint] == [line.stage for line in lines]

@@ -13,6 +13,7 @@ from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import EigenvalueMethod
 from dppca_odp.eigenvalues.pmwm import PMWM
+from dppca_odp.planned import Size
 from dppca_odp.primitives.pairs import draw_pairing
 from dppca_odp.spaces import matrix_domain, rows_metric
 
@@ -33,9 +34,7 @@ def noise_and_expectation(method, epsilon, rows, runs, eigenvalues=EIGENVALUES):
     for _ in range(runs):
         table = GENERATOR.normal(size=(rows, components)) * np.sqrt(eigenvalues)
         released.append(measurement(table).noise_scales)
-    expected = method.expected_noise(
-        share, rows=rows, components=components, rows_per_person=1, eigenvalues=eigenvalues
-    )
+    expected = method.expected_noise(share, Size(rows, components, 1), eigenvalues)
     return np.median(released, axis=0), expected
 
 

@@ -16,7 +16,7 @@ from dppca_odp.directions import Directions, make_kendall_matrix
 from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean
 from dppca_odp.eigenvalues.huber import Huber, make_huber, robustification_thresholds
 from dppca_odp.eigenvalues.pmwm import PMWM, make_pmwm
-from dppca_odp.planned import Setting
+from dppca_odp.planned import Setting, Size
 from dppca_odp.primitives.noise import gaussian_stage, then_gaussian
 from dppca_odp.primitives.pairs import (
     Pairing,
@@ -292,7 +292,7 @@ def test_quantile_noise_inside_pmwm_is_the_planned_one():
         grid=SearchGrid(unit=1, beta=1.1, steps=points + 1),
     )
     share = Budget.of("0.8", "1e-5")
-    quantile, _ = method.stages(share, rows=162, components=1, rows_per_person=1)
+    quantile, _ = method.stages(share, Size(162, 1, 1))
     assert 10.0 == quantile.noise_scale
     measurement = make_pmwm(*space(162, 1), method=method, share=share, rows_per_person=1)
     # above all points but the last, so that a search not stopped before it ends there
@@ -333,7 +333,7 @@ def test_scale_selection_noise_inside_huber_is_the_planned_one():
     trials = 700
     method = Huber(lowest_scale=-50, highest_scale=50, scale_fraction="1/4", steps=1, blocks=20)
     share = Budget.of("2", "1e-5")
-    scale, _ = method.stages(share, rows=80, components=1, rows_per_person=1)
+    scale, _ = method.stages(share, Size(80, 1, 1))
     assert 4.0 == scale.noise_scale
     measurement = make_huber(*space(80, 1), method=method, share=share, rows_per_person=1)
     least = robustification_thresholds(2.0**-50, epsilon=1.5, pairs=40, components=1)

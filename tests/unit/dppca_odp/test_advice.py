@@ -43,7 +43,7 @@ def test_the_plan_is_one_that_runs_and_previews_as_told(good):
     guess = guessed_spectrum(5)
     shown = good.plan.preview(10_000, guesses={"scree": guess})
     (scree,) = shown.screes
-    assert scree.scales == good.scales
+    assert scree.outlook == good.outlook
     assert scree.noise_scales / guess == pytest.approx(good.noise)
     assert good.plan.price(10_000).epsilon <= 1
 

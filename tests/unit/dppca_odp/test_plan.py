@@ -490,6 +490,8 @@ class TestGuesses:
         shown = plan().preview(60, guesses={"clipped": 4, "pmwm": [10.0, 2.0]})
         guessed = {scree.name: scree.eigenvalues for scree in shown.screes}
         assert {"clipped": (4.0, 4.0), "pmwm": (10.0, 2.0), "huber": ()} == guessed
+        of_a_list = plan().preview(60, guesses={"clipped": [4.0], "pmwm": [10.0, 2.0]})
+        assert shown == of_a_list
 
     def test_the_noise_is_that_of_the_methods_share(self):
         (stage,) = [line for line in plan().preview(60).stages if line.stage.name[:7] == "clipped"]
@@ -503,7 +505,11 @@ class TestGuesses:
         ("guesses", "problem"),
         [
             ({"axes": 1}, "guesses must be of the screes clipped, pmwm, huber; got one of axes."),
-            ({"pmwm": [1]}, "guesses of pmwm must be one number or one for each of 2 components; "),
+            (
+                {"pmwm": [1] * 3},
+                "guesses of pmwm must be one number or one for each of 2 components; ",
+            ),
+            ({"pmwm": []}, "guesses of pmwm must be one number or one for each of 2 components; "),
             ({"pmwm": [1, 0]}, "guesses of pmwm must be above 0 and at most 1e+200; got 0."),
             ({"pmwm": math.nan}, "guesses of pmwm must be above 0 and at most 1e+200; got nan."),
             ({"pmwm": math.inf}, "guesses of pmwm must be above 0 and at most 1e+200; got inf."),

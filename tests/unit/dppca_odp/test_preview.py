@@ -125,7 +125,7 @@ def test_the_table_fits_its_width_and_loses_nothing(width):
 OUTLOOK = ScreeOutlook(
     name="a scree",
     components=2,
-    scales=ScaleOutlook(chance=0.72, reason="n mu (rows times mu) is 130; likely from 160 on"),
+    outlook=ScaleOutlook(chance=0.72, reason="n mu (rows times mu) is 130; likely from 160 on"),
     eigenvalues=(10.0, 2.0),
     noise_scales=(3.0, 0.6),
     sampling_scales=(4.0, 0.8),
@@ -148,7 +148,7 @@ def test_errors_to_expect_stand_beside_the_guesses():
 
 
 def test_without_guesses_it_still_says_whether_scales_will_be_found():
-    unguessed = ScreeOutlook(name="s", components=1, scales=OUTLOOK.scales)
+    unguessed = ScreeOutlook(name="s", components=1, outlook=OUTLOOK.outlook)
     assert 1 == len(list(unguessed.sentences()))
     assert "s: uncertain to find the scale" in str(preview(*LINES, screes=(unguessed,)))
     assert [] == list(ScreeOutlook(name="s", components=1).sentences())

@@ -19,7 +19,7 @@ from dppca_odp import (
     SearchGrid,
 )
 from dppca_odp.primitives.blocks import BLOCK_ROWS, block_starts, heard_by
-from dppca_odp.progress import Step, followed_by, passes_of
+from dppca_odp.progress import Step, passes_of, steps_heard_by
 
 ROWS = 2 * BLOCK_ROWS + 7
 METHODS = (
@@ -42,7 +42,7 @@ PLAN = Plan(
 
 def steps_on(table):
     steps = []
-    with followed_by(steps.append):
+    with steps_heard_by(steps.append):
         PLAN.make(ROWS)(table)
     return steps
 
@@ -106,14 +106,14 @@ def test_other_tables_of_as_many_rows_make_the_same_steps(steps, table, change):
     assert steps == steps_on(change(table))
 
 
-def test_a_follower_that_raises_is_told_no_more_and_the_release_is_stored(accountant, table):
+def test_a_listener_that_raises_is_told_no_more_and_the_release_is_stored(accountant, table):
     told = []
 
     def falls_silent(step):
         told.append(step)
         raise OSError("the terminal was closed")
 
-    with followed_by(falls_silent):
+    with steps_heard_by(falls_silent):
         release = PLAN.run(table, accountant)
     assert told == [Step("directions", 0, 0, 0)]
     assert_paid_and_stored(accountant, release)
@@ -148,7 +148,7 @@ def test_a_broken_pipe_stops_neither_the_release_nor_stdout(accountant, table, m
 
 def test_nobody_is_told_outside_the_block_or_in_another_thread():
     told = []
-    with followed_by(told.append), passes_of("here"):
+    with steps_heard_by(told.append), passes_of("here"):
         other = threading.Thread(target=lambda: list(block_starts(ROWS)))
         other.start()
         other.join()

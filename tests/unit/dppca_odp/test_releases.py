@@ -5,9 +5,8 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from accountant import Budget, GaussianLoss, PrivacyUnit, Stage
+from dppca_odp.printing import NOISE_NOTE, SAMPLING_NOTE
 from dppca_odp.releases import (
-    NOISE_NOTE,
-    SAMPLING_NOTE,
     Release,
     ReleasedDirections,
     ReleasedScree,

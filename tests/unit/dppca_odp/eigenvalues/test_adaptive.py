@@ -32,6 +32,7 @@ from dppca_odp.eigenvalues.rules import (
     match_scales,
 )
 from dppca_odp.eigenvalues.shape import octaves_at_scales, tail_share
+from dppca_odp.planned import Size
 from dppca_odp.primitives.octaves import OCTAVES, UPPER_ENDS
 from dppca_odp.spaces import matrix_domain, rows_metric
 
@@ -98,7 +99,7 @@ def test_the_scale_has_what_it_needs_and_no_more():
 @pytest.mark.parametrize("c", [1, 3])
 def test_the_whole_method_costs_one_gaussian(epsilon, delta, robust, c):
     share = Budget.of(epsilon, delta)
-    (line,) = Adaptive(robust=robust).stages(share, rows=500, components=3, rows_per_person=c)
+    (line,) = Adaptive(robust=robust).stages(share, Size(500, 3, c))
     (loss,) = line.stage.losses
     assert isinstance(loss, GaussianLoss)
     assert loss == chain_stage(share, 3, 16 * c).loss

@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from accountant import Budget, GaussianLoss, gaussian_epsilon
 from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean, then_clipped_mean
+from dppca_odp.planned import Size
 from dppca_odp.primitives.noise import stage_loss
 from dppca_odp.primitives.pairs import Pairing
 from dppca_odp.spaces import matrix_domain, rows_metric
@@ -53,7 +54,7 @@ def test_the_range_of_each_mean_is_nothing_to_its_bound():
 
 
 def test_the_one_stage_is_the_whole_share():
-    (planned,) = Clipped(clipping_bound=50).stages(SHARE, rows=800, components=2, rows_per_person=3)
+    (planned,) = Clipped(clipping_bound=50).stages(SHARE, Size(800, 2, 3))
     assert "mean" == planned.stage.name
     assert SHARE == planned.stage.budget
     (loss,) = planned.stage.losses
@@ -65,9 +66,7 @@ def test_the_one_stage_is_the_whole_share():
 @pytest.mark.parametrize("rows_per_person", [1, 3])
 @pytest.mark.parametrize("bound", [50.0, (7.0, 50.0)])
 def test_the_planned_noise_is_the_one_that_is_used(bound, rows_per_person):
-    (planned,) = Clipped(clipping_bound=bound).stages(
-        SHARE, rows=800, components=2, rows_per_person=rows_per_person
-    )
+    (planned,) = Clipped(clipping_bound=bound).stages(SHARE, Size(800, 2, rows_per_person))
     used = clipped_mean(bound, rows_per_person=rows_per_person)(
         coordinates_of(np.zeros((400, 2)))
     ).noise_scales
@@ -91,7 +90,7 @@ def test_the_method_makes_its_own_measurement():
 
 
 def test_the_planned_loss_is_the_one_that_is_used():
-    (planned,) = Clipped(clipping_bound=50).stages(SHARE, rows=800, components=2, rows_per_person=3)
+    (planned,) = Clipped(clipping_bound=50).stages(SHARE, Size(800, 2, 3))
     (loss,) = planned.stage.losses
     used = clipped_mean(50.0, rows_per_person=3)
     assert (
@@ -169,7 +168,7 @@ def test_the_least_variance_is_that_of_the_sum_of_the_ranges():
 @pytest.mark.parametrize("rows", [9, 17, 800])
 def test_the_planned_noise_is_the_one_of_the_ring(changes, rows):
     method = on_a_ring(**changes)
-    (planned,) = method.stages(SHARE, rows=rows, components=3, rows_per_person=2)
+    (planned,) = method.stages(SHARE, Size(rows, 3, 2))
     made = method.make(matrix_domain(rows, 3), rows_metric(), share=SHARE, rows_per_person=2)
     used = made(np.zeros((rows, 3))).noise_scales
     assert pytest.approx(used.max(), rel=1e-9) == planned.noise_scale
@@ -187,7 +186,7 @@ def test_a_ring_has_the_mean_of_more_pairs():
 
 def test_a_ring_of_two_rows_is_refused():
     with pytest.raises(ValueError, match="rows must be at least 3 for a ring; got 2"):
-        on_a_ring(1.0).stages(SHARE, rows=2, components=1, rows_per_person=1)
+        on_a_ring(1.0).stages(SHARE, Size(2, 1, 1))
 
 
 @pytest.mark.parametrize("degree", [0, -2, 3, 15, 2.5, "ring", None])

@@ -8,12 +8,12 @@ from accountant.gaussian import gaussian_mu
 from dppca_odp.eigenvalues.adaptive import Adaptive
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
-from dppca_odp.eigenvalues.method import noise_of_means
+from dppca_odp.eigenvalues.method import MeanPairs, noise_of_means
 from dppca_odp.eigenvalues.pmwm import PMWM
+from dppca_odp.planned import Size
 
 EIGENVALUES = [10.0, 6.0, 3.0, 1.5, 1.0]
 SHARE = Budget.of("1", "1e-5")
-SETTING = {"components": 5, "rows_per_person": 1}
 METHODS = {
     "adaptive": Adaptive(),
     "robust": Adaptive(robust=True),
@@ -23,14 +23,14 @@ METHODS = {
 }
 
 
-def expected(method, rows=10_000, eigenvalues=EIGENVALUES, share=SHARE, **setting):
-    return method.expected_noise(share, rows=rows, **SETTING | setting, eigenvalues=eigenvalues)
+def expected(method, rows=10_000, eigenvalues=EIGENVALUES, share=SHARE, rows_per_person=1):
+    return method.expected_noise(share, Size(rows, 5, rows_per_person), eigenvalues)
 
 
 @pytest.mark.parametrize("exponent", [0.5, 0.75, 1.0])
 def test_noise_is_allocated_by_the_formula_and_spends_all(exponent):
     ranges = np.array([8.0, 3.0, 0.5])
-    noise = noise_of_means(SHARE, ranges, pairs=1000, d_in=2, exponent=exponent)
+    noise = noise_of_means(SHARE, ranges, MeanPairs(1000, 2), exponent=exponent)
     mu = gaussian_mu(SHARE.epsilon, SHARE.delta)
     moved = ranges * 2 / 1000
     root = math.sqrt((moved ** (2 - 2 * exponent)).sum())
@@ -47,7 +47,7 @@ def test_noise_of_the_adaptive_method_relative_to_the_scale_is_limited():
 @pytest.mark.parametrize("rows_per_person", [1, 3])
 def test_the_noise_of_clipped_means_is_what_the_plan_states(rows, rows_per_person):
     method = Clipped(clipping_bound=50)
-    (line,) = method.stages(SHARE, rows=rows, components=5, rows_per_person=rows_per_person)
+    (line,) = method.stages(SHARE, Size(rows, 5, rows_per_person))
     noise = expected(method, rows, rows_per_person=rows_per_person)
     assert noise == pytest.approx([line.noise_scale] * 5, rel=1e-9)
 
@@ -94,10 +94,10 @@ def test_sampling_is_that_of_the_pairs_in_use(method, factor):
     ("rows", "verdict"), [(200, "not likely"), (550, "uncertain"), (1000, "likely")]
 )
 def test_the_adaptive_method_knows_whether_it_will_find_scales(rows, verdict):
-    outlook = Adaptive().scale_outlook(SHARE, rows=rows, **SETTING)
+    outlook = Adaptive().scale_outlook(SHARE, Size(rows, 5, 1))
     assert verdict == outlook.verdict
     assert outlook.reason.startswith("n mu (rows times mu) is ")
-    of_three = Adaptive().scale_outlook(SHARE, rows=rows, components=5, rows_per_person=3)
+    of_three = Adaptive().scale_outlook(SHARE, Size(rows, 5, 3))
     assert of_three.chance < outlook.chance or outlook.chance < 1e-6
     assert of_three.reason.startswith("n mu / 3 ")
 
@@ -105,7 +105,7 @@ def test_the_adaptive_method_knows_whether_it_will_find_scales(rows, verdict):
 def test_huber_finds_scales_only_where_blocks_are_many():
     method = METHODS["huber"]
     chances = [
-        method.scale_outlook(SHARE, rows=rows, **SETTING).chance for rows in (10**4, 10**5, 10**7)
+        method.scale_outlook(SHARE, Size(rows, 5, 1)).chance for rows in (10**4, 10**5, 10**7)
     ]
     assert chances[0] < 1e-6
     assert chances[1] < 0.01
@@ -114,4 +114,4 @@ def test_huber_finds_scales_only_where_blocks_are_many():
 
 def test_a_method_that_cannot_miss_scales_says_nothing():
     for name in ("clipped", "pmwm"):
-        assert METHODS[name].scale_outlook(SHARE, rows=10_000, **SETTING) is None
+        assert METHODS[name].scale_outlook(SHARE, Size(10_000, 5, 1)) is None

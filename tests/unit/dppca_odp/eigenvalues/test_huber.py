@@ -14,6 +14,7 @@ from dppca_odp.eigenvalues.huber import (
     robustification_thresholds,
     then_huber,
 )
+from dppca_odp.planned import Size
 from dppca_odp.spaces import matrix_domain, rows_metric
 
 from ....file_order import coordinates_of
@@ -75,7 +76,7 @@ def test_seven_rows_are_refused_before_any_data():
     with pytest.raises(ValueError, match=r"pairs must be at least 4 \(8 rows\) for Huber; got 3"):
         huber(method(), rows=7)
     with pytest.raises(ValueError, match=r"pairs must be at least 4 \(8 rows\) for Huber; got 3"):
-        method().stages(SHARE, rows=7, components=1, rows_per_person=1)
+        method().stages(SHARE, Size(7, 1, 1))
 
 
 def test_eight_rows_are_enough():
@@ -156,9 +157,7 @@ def test_a_scale_inside_its_range_is_not_warned_about():
 @pytest.mark.parametrize("share", [SHARE, Budget.of("1/3", "1e-9"), Budget.of("0.7", "3e-7")])
 @pytest.mark.parametrize("fraction", ["1/4", "0.1", "2/3"])
 def test_the_stages_sum_to_the_share_exactly(share, fraction):
-    scale, descent = method(scale_fraction=fraction).stages(
-        share, rows=1000, components=3, rows_per_person=2
-    )
+    scale, descent = method(scale_fraction=fraction).stages(share, Size(1000, 3, 2))
     rho = Fraction(fraction)
     assert scale.stage.budget == Budget.of(rho * share.epsilon, 0)
     assert descent.stage.budget == Budget.of((1 - rho) * share.epsilon, share.delta)
@@ -168,14 +167,14 @@ def test_the_stages_sum_to_the_share_exactly(share, fraction):
 
 
 def test_the_descent_spends_the_mu_of_its_share():
-    _, descent = method().stages(SHARE, rows=1000, components=3, rows_per_person=2)
+    _, descent = method().stages(SHARE, Size(1000, 3, 2))
     (loss,) = descent.stage.losses
     assert pytest.approx(MU_OF_THREE, rel=1e-9) == float(loss.mu)
     assert float(loss.mu) <= MU_OF_THREE
 
 
 def test_the_planned_noise_on_counts_covers_both_counts_that_a_value_moves():
-    scale, descent = method().stages(SHARE, rows=1000, components=2, rows_per_person=3)
+    scale, descent = method().stages(SHARE, Size(1000, 2, 3))
     assert 2 * 3 / (1 / 2) == scale.noise_scale
     assert descent.noise_scale is None
 
@@ -283,7 +282,7 @@ def test_scales_and_thresholds_go_by_disjoint_pairs_on_a_ring_too():
     tau = (answer.upper[0] - answer.lower[0]) / 2
     scale = (tau / robustification_thresholds(1.0, epsilon=3.0, pairs=4000, components=1)) ** 2
     assert pytest.approx(round(math.log2(scale)), abs=1e-9) == math.log2(scale)
-    planned, _ = asked.stages(SHARE, rows=8000, components=1, rows_per_person=3)
+    planned, _ = asked.stages(SHARE, Size(8000, 1, 3))
     assert 2 * 3 / 1 == planned.noise_scale
 
 

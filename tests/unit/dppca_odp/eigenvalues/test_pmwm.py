@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from accountant import Budget, GaussianLoss, PureLoss
 from accountant.gaussian import gaussian_mu
 from dppca_odp.eigenvalues.pmwm import PMWM, choose_cutoffs, make_pmwm, then_pmwm
+from dppca_odp.planned import Size
 from dppca_odp.primitives.pairs import Pairing
 from dppca_odp.primitives.quantiles import Quantile, SearchGrid
 from dppca_odp.spaces import matrix_domain, rows_metric
@@ -150,7 +151,7 @@ def test_constant_pairs_give_cutoffs_that_meet_and_a_mean_without_noise():
 @pytest.mark.parametrize("share", [SHARE, Budget.of("1/3", "1e-9"), Budget.of("0.7", "3e-7")])
 def test_the_stages_sum_to_the_share_exactly(pair_rows, share):
     asked = method(pair_rows=pair_rows)
-    quantile, mean = asked.stages(share, rows=802, components=3, rows_per_person=2)
+    quantile, mean = asked.stages(share, Size(802, 3, 2))
     assert quantile.stage.budget == Budget.of(share.epsilon / 2, 0)
     assert mean.stage.budget == Budget.of(share.epsilon / 2, share.delta)
     assert quantile.stage.budget + mean.stage.budget == share
@@ -159,14 +160,14 @@ def test_the_stages_sum_to_the_share_exactly(pair_rows, share):
 
 
 def test_the_planned_noise_on_counts_is_twice_the_unit_over_the_epsilon_of_one_search():
-    quantile, _ = method().stages(SHARE, rows=800, components=3, rows_per_person=2)
+    quantile, _ = method().stages(SHARE, Size(800, 3, 2))
     assert 2 * 2 / (1 / 12) == quantile.noise_scale
 
 
 @pytest.mark.parametrize("pair_rows", ["reuse", "split"])
 def test_the_planned_noise_of_the_mean_is_the_one_between_the_bounds(pair_rows):
     asked = method(pair_rows=pair_rows, lower_bound=2, upper_bound=10)
-    (_, planned) = asked.stages(PLENTY, rows=802, components=1, rows_per_person=1)
+    (_, planned) = asked.stages(PLENTY, Size(802, 1, 1))
     w = np.random.default_rng(8).permutation(np.r_[np.zeros(201), np.full(200, 99.0)])[:, None]
     answer = pmwm(asked, rows=802)(coordinates_of(w))
     assert ([2.0], [10.0]) == (answer.lower.tolist(), answer.upper.tolist())
@@ -304,7 +305,7 @@ def test_the_noise_on_a_ring_is_that_of_the_rows(allocation, rows_per_person):
 
 def test_the_planned_noise_is_that_of_a_ring_and_of_disjoint_quantiles():
     asked = method(pair_rows="reuse", degree=6, lower_bound=2, upper_bound=10)
-    quantile, mean = asked.stages(SHARE, rows=800, components=3, rows_per_person=2)
+    quantile, mean = asked.stages(SHARE, Size(800, 3, 2))
     assert 2 * 2 / (1 / 12) == quantile.noise_scale
     expected = np.sqrt(3) * 2 * 2 * 8 / (800 * MU_OF_HALF)
     assert pytest.approx(expected, rel=1e-9) == mean.noise_scale

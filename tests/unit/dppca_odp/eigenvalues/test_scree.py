@@ -10,7 +10,7 @@ from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.eigenvalues.scree import Scree, make_scree, then_scree
-from dppca_odp.planned import Setting
+from dppca_odp.planned import Setting, Size
 from dppca_odp.spaces import matrix_domain, rows_metric
 
 SHARE = Budget.of("1", "1e-5")
@@ -94,14 +94,14 @@ def test_duplicate_rows_are_counted_like_others():
 def test_stages_are_planned_for_a_pair_to_every_two_rows(method):
     setting = Setting(rows=201, names=("a", "b", "c"), components=2, unit=unit(5))
     planned = scree(method).stages(SHARE, setting)
-    assert planned == method.stages(SHARE, rows=200, components=2, rows_per_person=5)
+    assert planned == method.stages(SHARE, Size(200, 2, 5))
 
 
 def test_no_more_pairs_are_planned_to_change_than_there_are():
     method = Clipped(clipping_bound=50)
     setting = Setting(rows=11, names=("a", "b", "c"), components=2, unit=unit(99))
     planned = scree(method).stages(SHARE, setting)
-    assert planned == method.stages(SHARE, rows=10, components=2, rows_per_person=5)
+    assert planned == method.stages(SHARE, Size(10, 2, 5))
 
 
 def released(*, nonincreasing):

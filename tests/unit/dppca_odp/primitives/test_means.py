@@ -8,7 +8,7 @@ from dppca_odp.primitives.means import (
     then_gaussian_mean,
 )
 from dppca_odp.primitives.noise import gaussian_to_approximate, stage_loss
-from dppca_odp.primitives.sums import FULL_RANGE
+from dppca_odp.primitives.sums import FULL_UNITS
 from dppca_odp.spaces import matrix_domain, rows_metric
 
 SHARE = Budget.of("1", "1e-5")
@@ -112,7 +112,7 @@ def test_the_planned_stage_is_the_one_that_is_spent(d_in):
     assert pytest.approx(MU, rel=1e-9) == stage.mu
     assert float(stage.loss.mu) == stage.mu
     answer = mean(500, 3, lower=0.0, upper=1.0, d_in=d_in)(np.zeros((500, 3)))
-    assert [stage.scale / (500 * FULL_RANGE)] * 3 == answer.noise_scales.tolist()
+    assert [stage.scale / (500 * FULL_UNITS)] * 3 == answer.noise_scales.tolist()
 
 
 @pytest.mark.parametrize("ranges", [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0] * 3])

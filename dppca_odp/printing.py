@@ -1,0 +1,117 @@
+"""A release in tables, for a terminal or a page of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from dppca_odp.releases import Release, ReleasedDirections, ReleasedScree
+
+LOADINGS_ACROSS = 5
+NOISE_NOTE = (
+    "noise: 95 times in 100 the interval holds what the method would give at the same cutoffs "
+    "without its last noise; what clipping takes from a tail is not in it."
+)
+SAMPLING_NOTE = (
+    "sampling: how far the sample is from its population (sd), of Gaussian columns, from the "
+    "released values; a heavier tail has more. share: among the components here."
+)
+
+
+def tables_of(release: Release) -> RenderableType:
+    """Variances of columns, screes and directions; then notes."""
+    directions = [r for r in release.results if isinstance(r, ReleasedDirections)]
+    loadings = [table for result in directions for table in _loadings(result, release.columns)]
+    variances = [_of_columns(scree, release.columns) for scree in release.column_variances]
+    eigenvalues = [_eigenvalues(release.screes)] if release.screes else []
+    explained = (NOISE_NOTE, SAMPLING_NOTE) if variances or eigenvalues else ()
+    warned = (f"note: {warning}" for warning in release.warnings)
+    notes = [Text(note, style="dim") for note in (*explained, *warned)]
+    if release.from_ledger:
+        measured = f"measured {release.time:%Y-%m-%d %H:%M} UTC"
+        notes.append(Text(f"From the ledger, {measured}; nothing was charged."))
+    return Group(*variances, *eigenvalues, *loadings, *notes)
+
+
+def _eigenvalues(screes: tuple[ReleasedScree, ...]) -> Table:
+    """A line for each component; blank where an older release says nothing."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("scree", overflow="fold")
+    table.add_column("component", justify="right", overflow="fold")
+    _add_errors(table)
+    table.add_column("share", justify="right", overflow="fold")
+    for scree in screes:
+        for number, told in enumerate(_errors(scree), start=1):
+            name = scree.name if number == 1 else ""
+            table.add_row(name, str(number), *told, f"{scree.proportions[number - 1]:.1%}")
+        table.add_section()
+    return table
+
+
+def _add_errors(table: Table) -> None:
+    """The headings of what ``_errors`` tells."""
+    for name in ("variance", "noise\n(sd)"):
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("95 % interval\nof the noise", justify="right", no_wrap=True)
+    table.add_column("sampling\n(sd)", justify="right", overflow="fold")
+
+
+def _errors(scree: ReleasedScree) -> Iterator[tuple[str, ...]]:
+    """Value, noise, its interval and the sampling error; blank where an older release is silent."""
+    intervals = zip(scree.noise_low, scree.noise_high, strict=True)
+    return zip_longest(
+        [f"{value:.4g}" for value in scree.values],
+        [f"{noise:.2g}" for noise in scree.noise_scales],
+        [f"{low:.4g} to {high:.4g}" for low, high in intervals],
+        [f"{scale:.2g}" for scale in scree.sampling_scales],
+        fillvalue="",
+    )
+
+
+def _of_columns(scree: ReleasedScree, columns: tuple[str, ...]) -> Table:
+    """One line a column, in squared units of its own: shares would mean nothing."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(scree.name)
+    _add_errors(table)
+    for column, told in zip(columns, _errors(scree), strict=True):
+        table.add_row(column, *told)
+    return table
+
+
+def _loadings(result: ReleasedDirections, columns: tuple[str, ...]) -> Iterator[Table]:
+    """The vectors; of scaled columns also what they were divided by, and loadings in data units."""
+    vectors = _by_component(result.vectors, "+.2f")
+    if not result.scales:
+        yield from _by_column(result.name, columns, vectors)
+        return
+    yield from _by_column(f"{result.name}, of scaled columns", columns, vectors)
+    divided = {"divided by": [f"{scale:.4g}" for scale in result.scales]}
+    loadings = divided | _by_component(result.loadings, "+.3g")
+    yield from _by_column(f"{result.name}, in data units", columns, loadings)
+
+
+def _by_component(numbers: tuple[tuple[float, ...], ...], form: str) -> dict[str, list[str]]:
+    """The numbers of each component, as text."""
+    return {
+        f"component {number}": [f"{value:{form}}" for value in values]
+        for number, values in enumerate(zip(*numbers, strict=True), start=1)
+    }
+
+
+def _by_column(name: str, columns: tuple[str, ...], texts: dict[str, list[str]]) -> Iterator[Table]:
+    """Tables of a few texts across, so that no number is cut at a hundred columns."""
+    headings = list(texts)
+    for start in range(0, len(headings), LOADINGS_ACROSS):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column(name)
+        shown = headings[start : start + LOADINGS_ACROSS]
+        for heading in shown:
+            table.add_column(heading, justify="right")
+        for column, *row in zip(columns, *(texts[heading] for heading in shown), strict=True):
+            table.add_row(column, *row)
+        yield table
