@@ -50,7 +50,7 @@ def steps_heard_by(listener: StepListener) -> Iterator[None]:
         if listening:
             try:
                 listener(step)
-            except Exception:  # a closed terminal, a broken pipe: no reason to lose a release
+            except BaseException:  # whatever closes a display: no reason to lose a release
                 listening = False
 
     before = _listener.set(tell)

@@ -27,6 +27,8 @@ import numpy as np
 import numpy.typing as npt
 from opendp.mod import Domain, Measurement, Metric
 
+from accountant.gaussian import gaussian_mu
+from accountant.losses import GaussianLoss
 from accountant.specs import Budget, Stage
 from dppca_odp.eigenvalues.flags import OF_THE_BULK
 from dppca_odp.eigenvalues.method import (
@@ -55,10 +57,10 @@ from dppca_odp.eigenvalues.shape import growth_of_clipped_mean
 from dppca_odp.planned import PlannedStage, RingDegree, Size
 from dppca_odp.primitives.noise import (
     AskSums,
-    GaussianStage,
     Link,
     Noisy,
-    gaussian_stage,
+    chain_loss,
+    stage_loss,
     then_gaussian_chain,
 )
 from dppca_odp.primitives.octaves import (
@@ -94,8 +96,9 @@ class Adaptive(EigenvalueMethod):
 
     def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """One stage: the chain, whose loss is that of one Gaussian."""
-        chain = chain_stage(share, size.components, self.mean_pairs(size).d_in)
-        stage = Stage(name="chain", budget=share, losses=(chain.loss,))
+        parts = Parts.of(self.unit_noise(share, size), size.components, robust=self.robust)
+        loss = parts.loss(share, size.components, self.mean_pairs(size).d_in)
+        stage = Stage(name="chain", budget=share, losses=(loss,))
         return (PlannedStage(stage=stage, noise_scale=None, noise="depends on the private scales"),)
 
     def fitted_degree(self, rows: int) -> int:
@@ -105,7 +108,7 @@ class Adaptive(EigenvalueMethod):
     def unit_noise(self, share: Budget, size: Size) -> float:
         """The noise of a mean of values up to 1, were all of mu spent on it."""
         pairs, d_in = self.mean_pairs(size)
-        return d_in / (pairs * chain_stage(share, size.components, d_in).mu)
+        return d_in / (pairs * gaussian_mu(*stage_loss(share)))
 
     def scale_outlook(self, share: Budget, size: Size) -> ScaleOutlook:
         """The signal of each component is normal around what it is of a Gaussian one."""
@@ -138,28 +141,18 @@ class Adaptive(EigenvalueMethod):
         rows, components = matrix_shape(input_domain, input_metric)
         pairs = draw_pairs(input_domain, input_metric, degree=self.fitted_degree(rows))
         d_in = pairs.map(rows_per_person)
-        stage = chain_stage(share, components, d_in)
         number, _ = matrix_shape(pairs.output_domain, pairs.output_metric)
-        noise = d_in / (number * stage.mu)
+        noise = self.unit_noise(share, Size(rows, components, rows_per_person))
         parts = Parts.of(noise, components, robust=self.robust)
         looks = Looks(pairs.output_domain, pairs.output_metric, number, components)
         chain = pairs >> then_gaussian_chain(
             d_in=d_in,
-            loss=stage.loss,
+            loss=parts.loss(share, components, d_in),
             links=parts.links(components),
             least_sensitivity=float(d_in * COUNT_UNITS),
             run=lambda ask: estimate(ask, looks, noise, parts, robust=self.robust),
         )
         return lambda ask: ask(chain)
-
-
-def chain_stage(share: Budget, components: int, d_in: int) -> GaussianStage:
-    """The loss that a share pays for, with the leak of as many integers as any look has.
-
-    No look is less sensitive to ``d_in`` changed pairs than one count.
-    """
-    sensitivity = float(d_in * COUNT_UNITS)
-    return gaussian_stage(share, sensitivity=sensitivity, numbers=OCTAVES * components)
 
 
 class Parts(NamedTuple):
@@ -184,6 +177,11 @@ class Parts(NamedTuple):
         """In the order of the looks."""
         counts = [Link(self.tail / TAIL_COUNTS, 1)] * TAIL_COUNTS if self.tail else []
         return [Link(self.scale, OCTAVES * components), *counts, Link(self.mean, components)]
+
+    def loss(self, share: Budget, components: int, d_in: int) -> GaussianLoss:
+        """Of all looks: none is less sensitive to ``d_in`` changed pairs than one count."""
+        least = float(d_in * COUNT_UNITS)
+        return chain_loss(share, self.links(components), least_sensitivity=least)
 
 
 class Looks(NamedTuple):

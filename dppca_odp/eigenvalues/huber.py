@@ -16,7 +16,7 @@ from opendp.mod import Domain, Measurement, Metric
 from pydantic import Field, model_validator
 
 from accountant.amounts import Amount
-from accountant.losses import PureLoss
+from accountant.losses import GaussianLoss, PureLoss
 from accountant.specs import Budget, Split, Stage, StageWeight
 from dppca_odp.eigenvalues.method import (
     Estimate,
@@ -26,8 +26,13 @@ from dppca_odp.eigenvalues.method import (
     noise_of_means,
 )
 from dppca_odp.planned import PlannedStage, Size, Weighted
-from dppca_odp.primitives.means import mean_stage
-from dppca_odp.primitives.noise import AskSums, Link, lowered, make_gaussian_chain
+from dppca_odp.primitives.noise import (
+    AskSums,
+    Link,
+    chain_loss,
+    lowered,
+    make_gaussian_chain,
+)
 from dppca_odp.primitives.pairs import number_of_pairs, pairs_changed
 from dppca_odp.primitives.scales import make_dyadic_scale
 from dppca_odp.primitives.stages import Ask, Program, ask_after
@@ -53,7 +58,7 @@ class Huber(Weighted, SourceMethod):
     """r_max > r_min: the largest candidate scale is 2^r_max."""
     scale_fraction: Annotated[Amount, Field(gt=0, lt=1)]
     """rho: the part of epsilon for the scales."""
-    initial: Finite = 0.0
+    initial: Annotated[Finite, Field(ge=-LARGEST_MEAN, le=LARGEST_MEAN)] = 0.0
     """mu_0, where the descent starts."""
     step_size: Positive = 1.0
     """eta_0."""
@@ -98,13 +103,10 @@ class Huber(Weighted, SourceMethod):
     def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:
         """Two stages: k scales, and the descent."""
         rows, components, rows_per_person = size
-        self.counts(number_of_pairs(rows, 1))  # refuses tables that are too small
         d_scale = pairs_changed(rows, 1, rows_per_person)
         shares = self.split.divide(share)
         each = shares["scale"].epsilon / components
-        planned = mean_stage(
-            shares["gradient descent"], columns=components, d_in=self.mean_pairs(size).d_in
-        )
+        steps, _ = self.counts(number_of_pairs(rows, 1))
         scale = Stage(
             name="scale",
             budget=shares["scale"],
@@ -113,7 +115,7 @@ class Huber(Weighted, SourceMethod):
         descent = Stage(
             name="gradient descent",
             budget=shares["gradient descent"],
-            losses=(planned.loss,),
+            losses=(descent_loss(shares["gradient descent"], steps, components),),
         )
         return (
             PlannedStage(
@@ -182,7 +184,6 @@ class Huber(Weighted, SourceMethod):
             )
             for column in range(components)
         ]
-        descent_loss = mean_stage(shares["gradient descent"], columns=components, d_in=d_in).loss
 
         def descend(ask: Ask) -> Estimate:
             ask_disjoint = ask_after(disjoint, ask)
@@ -214,8 +215,8 @@ class Huber(Weighted, SourceMethod):
                 make_gaussian_chain(
                     *space,
                     d_in=d_in,
-                    loss=descent_loss,
-                    links=[Link(Fraction(1, steps), components)] * steps,
+                    loss=descent_loss(shares["gradient descent"], steps, components),
+                    links=equal_links(steps, components),
                     least_sensitivity=float(FULL_UNITS),
                     run=take_steps,
                 )
@@ -223,6 +224,17 @@ class Huber(Weighted, SourceMethod):
             return answer
 
         return descend
+
+
+def equal_links(steps: int, components: int) -> list[Link]:
+    """Each step has the same part of mu squared."""
+    return [Link(Fraction(1, steps), components)] * steps
+
+
+def descent_loss(share: Budget, steps: int, components: int) -> GaussianLoss:
+    """The loss of all steps, whose leak is stated for one column with a range."""
+    links = equal_links(steps, components)
+    return chain_loss(share, links, least_sensitivity=float(FULL_UNITS))
 
 
 def robustification_thresholds(

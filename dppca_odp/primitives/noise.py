@@ -70,6 +70,22 @@ class GaussianStage(NamedTuple):
         return float(self.loss.mu)
 
 
+class Link(NamedTuple):
+    """One question of a chain."""
+
+    share: Fraction
+    """Of the chain's mu squared."""
+    numbers: int
+    """How many integers answer it."""
+
+
+class Noisy(NamedTuple):
+    """Sums with Gaussian noise, and its scale, in integer units."""
+
+    sums: list[int]
+    scale: float
+
+
 def gaussian_stage(
     share: Budget,
     *,
@@ -77,7 +93,7 @@ def gaussian_stage(
     numbers: int,
     least_sensitivity: float | None = None,
 ) -> GaussianStage:
-    """The Gaussian stage that a share pays for: ``numbers`` integers, or a chain of so many each.
+    """The Gaussian stage that a share pays for, of so many integers.
 
     ``sensitivity`` is in integer units; it decides how fine the noise is, and with it the leak.
     Where it may turn out smaller, ``least_sensitivity`` is what the leak is stated for, so that the
@@ -88,28 +104,41 @@ def gaussian_stage(
     Raises:
         ValueError: a share without epsilon or delta, or one that integers this coarse cannot keep.
     """
+    least = least_sensitivity or sensitivity
+    loss = _most(share, lambda mu: _leak(numbers, _scale(least, lowered(Fraction(mu)))))
+    scale = _scale(sensitivity, lowered(loss.mu))
+    noise = dp.m.make_gaussian(integers_domain(1), integers_metric(), scale=scale)
+    if _mu(Fraction(noise.map(sensitivity))) > loss.mu:
+        raise ValueError(
+            f"a Gaussian stage must keep its share in floating point; got {share}. Ask for more."
+        )
+    return GaussianStage(loss, scale)
+
+
+def chain_loss(share: Budget, links: Sequence[Link], *, least_sensitivity: float) -> GaussianLoss:
+    """The loss of the chain that a share pays for: all of its mu, and the leak of all its noises.
+
+    Raises:
+        ValueError: as ``gaussian_stage``.
+    """
+    return _most(share, lambda mu: _chain_leak(links, Fraction(mu), least_sensitivity))
+
+
+def _most(share: Budget, leak_at: Callable[[float], Fraction]) -> GaussianLoss:
+    """The largest mu that a share pays for beside the leak that it has; a leak grows with mu."""
     epsilon, delta = stage_loss(share)
     if not (epsilon > 0 and delta > 0):
         raise ValueError(
             f"a Gaussian stage must have epsilon and delta; got {share}. Give the plan both."
         )
     try:
-        least = least_sensitivity or sensitivity
-        coarsest = _scale(least, gaussian_mu(epsilon, delta))
-        mu = gaussian_mu(epsilon, delta, leak=_leak(numbers, coarsest))
-        leak = _leak(numbers, _scale(least, lowered(Fraction(mu))))
-        scale = _scale(sensitivity, lowered(Fraction(mu)))
+        mu = gaussian_mu(epsilon, delta, leak=leak_at(gaussian_mu(epsilon, delta)))
+        return GaussianLoss(mu=Fraction(mu), leak=leak_at(mu))
     except (InvalidAmount, ArithmeticError):
         raise ValueError(
             "a Gaussian stage must have a share that noise on 64-bit integers can keep; got "
             f"{share}. Ask for less epsilon or more delta."
         ) from None
-    noise = dp.m.make_gaussian(integers_domain(1), integers_metric(), scale=scale)
-    if _mu(Fraction(noise.map(sensitivity))) > mu:
-        raise ValueError(
-            f"a Gaussian stage must keep its share in floating point; got {share}. Ask for more."
-        )
-    return GaussianStage(GaussianLoss(mu=Fraction(mu), leak=leak), scale)
 
 
 def gaussian_to_approximate(measurement: Measurement, *, delta: float) -> Measurement:
@@ -188,22 +217,6 @@ def make_gaussian(input_domain: Domain, input_metric: Metric, *, scale: float) -
     )
 
 
-class Link(NamedTuple):
-    """One question of a chain."""
-
-    share: Fraction
-    """Of the chain's mu squared."""
-    numbers: int
-    """How many integers answer it."""
-
-
-class Noisy(NamedTuple):
-    """Sums with Gaussian noise, and its scale, in integer units."""
-
-    sums: list[int]
-    scale: float
-
-
 AskSums = Callable[[Transformation], Noisy]
 
 
@@ -241,8 +254,9 @@ def make_gaussian_chain(
     Source: Dong, Roth and Su (2022), Corollary 3.3.
 
     Raises:
-        ValueError: no links, or shares that are not positive and at most one together; inside
-            ``run``, a sum without a link, or of another number of integers.
+        ValueError: no links, or shares that are not positive and at most one together; a loss
+            with less leak than the noises have; inside ``run``, a sum without a link, or of
+            another number of integers.
 
     >>> from dppca_odp.spaces import matrix_domain, rows_metric
     >>> m = make_gaussian_chain(matrix_domain(9, 1), rows_metric(), d_in=1,
@@ -252,12 +266,18 @@ def make_gaussian_chain(
     >>> round(float(m.map(1)[0]), 9), m.map(0) == (0, 0)
     (0.5, True)
     """
-    if not links or any(link.share <= 0 for link in links) or sum(at.share for at in links) > 1:
+    if not links or min(at.share for at in links) <= 0 or sum(at.share for at in links) > 1:
         raise ValueError(
             "links must have shares above 0 that come to at most 1; got "
             f"{', '.join(str(link.share) for link in links) or 'none'}. Divide mu squared."
         )
-    mus = [lowered(root_below(link.share) * loss.mu) for link in links]
+    leak = _chain_leak(links, loss.mu, least_sensitivity)
+    if leak > loss.leak:
+        raise ValueError(
+            f"loss must hold the leak of all noises, {float(leak):.3g}; got {loss}. Take it from "
+            "chain_loss."
+        )
+    mus = _parts(links, loss.mu)
     composition = dp.c.make_adaptive_composition(
         input_domain,
         input_metric,
@@ -268,11 +288,6 @@ def make_gaussian_chain(
 
     def scale(mu: float, sensitivity: float) -> float:
         return _scale(max(sensitivity, least_sensitivity), lowered(Fraction(mu)))
-
-    coarsest = [scale(mu, 0.0) for mu in mus]
-    leak = sum(
-        (_leak(link.numbers, s) for link, s in zip(links, coarsest, strict=True)), Fraction()
-    )
 
     def take_links(data: Any) -> Any:
         queryable, free = composition(data), iter(zip(links, mus, strict=True))
@@ -310,6 +325,19 @@ def _mu(rho: Fraction) -> Fraction:
 
 def _leak(numbers: int, scale: float) -> Fraction:
     return numbers * ROUNDING / Fraction(scale) ** 2
+
+
+def _parts(links: Sequence[Link], mu: Fraction) -> list[float]:
+    """The mu of each link, a little below its share."""
+    return [lowered(root_below(Fraction(link.share)) * mu) for link in links]
+
+
+def _chain_leak(links: Sequence[Link], mu: Fraction, least_sensitivity: float) -> Fraction:
+    """The leak of all noises, each at the coarsest that it can be."""
+    leak = Fraction(0)
+    for link, part in zip(links, _parts(links, mu), strict=True):
+        leak += _leak(link.numbers, _scale(least_sensitivity, lowered(Fraction(part))))
+    return leak
 
 
 def _scale(sensitivity: float, mu: float) -> float:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import opendp.prelude as dp
 from opendp.mod import Domain, Metric, Transformation
 
-from dppca_odp.primitives.blocks import BLOCK_ROWS, block_starts
+from dppca_odp.primitives.blocks import BLOCK_ROWS, MOST_VALUES, block_starts
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
 from dppca_odp.values import Floats, as_matrix, check_shape, clamp
 
@@ -166,7 +166,15 @@ def draw_pairing(rows: int, degree: int) -> Pairing:
     """A pairing on a fresh random order.
 
     The order makes disjoint pairs unbiased on sorted tables; privacy does not rest on it.
+
+    Raises:
+        ValueError: 2^31 pairs or more, whose sums could leave 64 bits.
     """
+    if number_of_pairs(rows, degree) >= MOST_VALUES:
+        raise ValueError(
+            f"pairs must be fewer than 2^31; got {number_of_pairs(rows, degree)}. Use a lower "
+            "degree."
+        )
     return Pairing(rows, degree, np.random.default_rng().permutation(rows))
 
 

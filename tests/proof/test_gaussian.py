@@ -168,7 +168,7 @@ def test_map_of_a_chain_is_just_above_the_joint_gaussian_of_its_noises(shares, m
 
 def test_maps_are_zero_at_zero_and_increase():
     measurement = gaussian(2.0**32)
-    chain = chain_of(["1/3"] * 3, d_in=1, loss=GaussianLoss(mu=1))
+    chain = chain_of(["1/3"] * 3, d_in=1, loss=GaussianLoss(mu=1, leak="1e-12"))
     assert (0, 0) == measurement.map(0.0) == chain.map(0)
     assert (0.0, 0.0) == priced(measurement, 0.0) == priced(chain, 0)
     mus = [measurement.map(2.0**power)[0] for power in range(10, 34)]
@@ -179,7 +179,7 @@ def test_maps_are_zero_at_zero_and_increase():
 
 def test_map_of_a_chain_is_an_error_beyond_the_declared_distance():
     with pytest.raises(OpenDPException):
-        chain_of(["1"], d_in=2, loss=GaussianLoss(mu=1)).map(3)
+        chain_of(["1"], d_in=2, loss=GaussianLoss(mu=1, leak="1e-12")).map(3)
 
 
 def test_a_chain_refuses_a_sum_that_moves_farther_than_it_says_at_another_distance():

@@ -308,3 +308,19 @@ def test_scales_far_apart_are_answered_however_the_descent_goes(allocation):
     for _ in range(10):
         answer = huber(asked, rows=40, components=6)(table)
         assert np.isfinite(answer.values).all()
+
+
+@pytest.mark.parametrize("epsilon", ["26", "28"])
+def test_a_descent_of_a_large_mu_is_paid_for_and_runs(epsilon):
+    """The noise of one step is finer than that of one Gaussian of all mu would be."""
+    method = Huber(lowest_scale=-4, highest_scale=5, scale_fraction="1/20", steps=5)
+    share = Budget.of(epsilon, "1e-5")
+    measurement = method.make(matrix_domain(100, 2), rows_metric(), share=share, rows_per_person=1)
+    assert measurement.map(1)[0] <= float(epsilon)
+    measurement(np.random.default_rng(1).normal(size=(100, 2)))
+
+
+@pytest.mark.parametrize("initial", [1e201, -1e191])
+def test_a_descent_does_not_start_beyond_what_sums_can_hold(initial):
+    with pytest.raises(ValidationError, match="initial"):
+        Huber(lowest_scale=-4, highest_scale=5, scale_fraction="1/4", initial=initial)

@@ -13,6 +13,7 @@ from dppca_odp.primitives.noise import (
     MARGIN,
     ROUNDING,
     Link,
+    chain_loss,
     gaussian_stage,
     gaussian_to_approximate,
     lowered,
@@ -361,6 +362,24 @@ def test_a_sum_of_more_integers_than_its_link_is_refused():
         chain(np.ones((50, 1)))
 
 
+@pytest.mark.parametrize("mu", ["1", "4.5"])
+@pytest.mark.parametrize("parts", [1, 7, 1000])
+def test_the_loss_of_a_chain_holds_the_leak_of_all_its_noises(mu, parts):
+    """Also of one so large that a single noise would be at the least scale and leak less."""
+    share = Budget.of(str(gaussian_epsilon(Fraction(mu), Fraction("1e-5"))), "1e-5")
+    links = [Link(Fraction(1, parts), 1)] * parts
+    loss = chain_loss(share, links, least_sensitivity=2.0**32)
+    chain = chain_of_sums(d_in=1, shares=[link.share for link in links], mu=loss.mu, leak=loss.leak)
+    found, leak = chain.map(1)
+    assert loss.mu * (1 - Fraction(1, 10**11)) < found <= loss.mu
+    assert leak == loss.leak
+
+
+def test_a_loss_without_the_leak_of_its_noises_is_refused():
+    with pytest.raises(ValueError, match="loss must hold the leak of all noises"):
+        chain_of_sums(leak=0)
+
+
 @pytest.mark.parametrize("shares", [(), ("0", "1"), ("1/2", "1/2", "1/1000")])
 def test_links_that_divide_more_than_mu_squared_are_refused(shares):
     with pytest.raises(ValueError, match="links must have shares above 0 that come to at most 1"):
@@ -372,7 +391,7 @@ def test_a_chain_asks_for_the_metric_of_its_sums():
         matrix_domain(5, 1),
         dp.change_one_distance(),
         d_in=1,
-        loss=GaussianLoss(mu=1),
+        loss=GaussianLoss(mu=1, leak="1e-9"),
         links=[Link(Fraction(1), 1)],
         least_sensitivity=1.0,
         run=lambda ask: ask(

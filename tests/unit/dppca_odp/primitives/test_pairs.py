@@ -236,3 +236,10 @@ def test_the_parts_chain_from_rows_to_pairs():
     table = np.column_stack([np.arange(10.0), np.full(10, 1e9)])
     assert [[0.5], [0.5]] == np.asarray(chain(table)).tolist()
     assert 2 == chain.map(3)
+
+
+def test_more_pairs_than_64_bits_can_sum_are_refused_before_an_order_is_drawn():
+    with pytest.raises(ValueError, match="pairs must be fewer than 2\\^31; got 2147581952"):
+        draw_pairing(65_539, 65_536)
+    with pytest.raises(ValueError, match="pairs must be fewer than 2\\^31"):
+        draw_pairing(2**28, 16)
