@@ -24,7 +24,6 @@ from dppca_odp.directions import (
 )
 from dppca_odp.eigenvalues.adaptive import Adaptive, make_adaptive, then_adaptive
 from dppca_odp.eigenvalues.clipped import Clipped, make_clipped_mean, then_clipped_mean
-from dppca_odp.eigenvalues.flags import Flag
 from dppca_odp.eigenvalues.huber import Huber, make_huber, then_huber
 from dppca_odp.eigenvalues.pmwm import PMWM, make_pmwm, then_pmwm
 from dppca_odp.eigenvalues.scree import Scree, make_scree, then_scree
@@ -36,6 +35,7 @@ from dppca_odp.errors import (
     ReleaseFailed,
     UnusableTable,
 )
+from dppca_odp.flags import Flag
 from dppca_odp.frame import Frame
 from dppca_odp.plan import Plan, make_plan, then_plan
 from dppca_odp.plots.budget import plot_budget

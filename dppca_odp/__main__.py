@@ -136,6 +136,9 @@ def advise(
         int | None, typer.Option(help="k; as many as will likely be found if left out.")
     ] = None,
     rows_per_person: Annotated[int, typer.Option(help="At most so many rows of one person.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(metavar="PLAN.json", help="Where the plan goes, to be edited.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Propose a plan for a budget, or say what would be enough; reads no data."""
@@ -144,8 +147,15 @@ def advise(
         advice = advise_on(Budget.of(epsilon, delta), rows, columns, components, unit)
         if as_json:
             typer.echo(advice.model_dump_json(indent=2))
-            return
-        console.print(advice)
+        else:
+            console.print(advice)
+        if advice.plan is None:
+            raise typer.Exit(3)
+        if out:
+            try:
+                out.write_text(advice.plan_json() + "\n", encoding="utf-8")
+            except OSError:
+                leave(NAME, 2, f"out must be a file that can be written; got {out}. Name another.")
 
 
 @app.command()

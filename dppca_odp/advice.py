@@ -85,10 +85,13 @@ class Advice(Fact):
 
     def __rich__(self) -> RenderableType:
         lines = [Text(sentence) for sentence in self.sentences()]
-        if self.plan:
-            short = {"columns": self.plan.column_names}  # without bounds, a name is a column
-            lines.append(Text(json.dumps(self.plan.model_dump(mode="json") | short, indent=2)))
-        return Group(*lines)
+        return Group(*lines, *([Text(self.plan_json())] if self.plan else []))
+
+    def plan_json(self) -> str:
+        """The plan as a file holds it; its columns are to be named."""
+        assert self.plan
+        short = {"columns": self.plan.column_names}  # without bounds, a name is a column
+        return json.dumps(self.plan.model_dump(mode="json") | short, indent=2)
 
     def __str__(self) -> str:
         return on_paper(self)
@@ -312,6 +315,7 @@ def _proposal(advice: Advice, plan: Plan) -> Iterator[str]:
     told = "" if clear == len(advice.sines) else f"; only {clear} below {MOST_SINE}"
     yield f"- sine of the angle by which noise turns a direction: {_range(advice.sines)}{told}."
     yield ASSUMED
+    yield UNITS
 
 
 def _refusal(advice: Advice) -> Iterator[str]:
@@ -335,6 +339,10 @@ def _refusal(advice: Advice) -> Iterator[str]:
     yield ASSUMED
 
 
+UNITS = (
+    "Columns in different units: declare a public scale for each, or divide them by private ones "
+    "(scales in docs/plans.md); else directions follow the largest numbers."
+)
 ASSUMED = (
     "Assumed, not seen: Gaussian columns, whose component j has 1/j of the variance of the first. "
     "Heavier tails have more noise."

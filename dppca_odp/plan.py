@@ -227,6 +227,11 @@ class Plan(Fact):
             except InvalidPlan:  # not all plans can be committed
                 return None
 
+        if not isinstance(guesses, Mapping | None):
+            raise InvalidPlan(
+                f"guesses must name the scree they are of; got {type(guesses).__name__}. Write "
+                '{"scree": [9, 4]}.'
+            )
         guessed = dict(guesses or {})
         screes = [release for release in self.releases if isinstance(release, Scree)]
         names = [scree.name for scree in screes]

@@ -134,7 +134,12 @@ def _for_each(name: str, guess: float | Sequence[float], components: int) -> tup
     Raises:
         InvalidPlan: another number of them, or one that is no variance.
     """
-    given = np.ravel(guess)
+    try:
+        given = np.ravel(guess).astype(np.float64)
+    except (TypeError, ValueError):
+        raise InvalidPlan(
+            f"guesses of {name} must be numbers; got others. Guess variances."
+        ) from None
     if len(given) == 1:
         given = np.repeat(given, components)
     if len(given) != components:

@@ -10,12 +10,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from dppca_odp.flags import Flag
 from dppca_odp.releases import Release, ReleasedDirections, ReleasedScree
 
 LOADINGS_ACROSS = 5
 NOISE_NOTE = (
     "noise: 95 times in 100 the interval holds what the method would give at the same cutoffs "
-    "without its last noise; what clipping takes from a tail is not in it."
+    "without its last noise. It is no interval of the variance: what clipping takes from a skewed "
+    "or heavy column is not in it, and the variance may be well above."
 )
 SAMPLING_NOTE = (
     "sampling: how far the sample is from its population (sd), of Gaussian columns, from the "
@@ -57,20 +59,26 @@ def _add_errors(table: Table) -> None:
     """The headings of what ``_errors`` tells."""
     for name in ("variance", "noise\n(sd)"):
         table.add_column(name, justify="right", overflow="fold")
-    table.add_column("95 % interval\nof the noise", justify="right", no_wrap=True)
+    table.add_column("noise alone,\n95 % interval", justify="right", no_wrap=True)
     table.add_column("sampling\n(sd)", justify="right", overflow="fold")
 
 
 def _errors(scree: ReleasedScree) -> Iterator[tuple[str, ...]]:
-    """Value, noise, its interval and the sampling error; blank where an older release is silent."""
+    """Value, noise, its interval and the sampling error; blank where nothing is known.
+
+    That is where no scale was found, and where an older release is silent.
+    """
     intervals = zip(scree.noise_low, scree.noise_high, strict=True)
-    return zip_longest(
+    lines = zip_longest(
         [f"{value:.4g}" for value in scree.values],
         [f"{noise:.2g}" for noise in scree.noise_scales],
         [f"{low:.4g} to {high:.4g}" for low, high in intervals],
         [f"{scale:.2g}" for scale in scree.sampling_scales],
         fillvalue="",
     )
+    for component, told in enumerate(lines):
+        missing = Flag.NOT_FOUND in scree.flags_of(component)
+        yield (Flag.NOT_FOUND, "", "", "") if missing else told
 
 
 def _of_columns(scree: ReleasedScree, columns: tuple[str, ...]) -> Table:

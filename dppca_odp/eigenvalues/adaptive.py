@@ -30,7 +30,6 @@ from opendp.mod import Domain, Measurement, Metric
 from accountant.gaussian import gaussian_mu
 from accountant.losses import GaussianLoss
 from accountant.specs import Budget, Stage
-from dppca_odp.eigenvalues.flags import OF_THE_BULK
 from dppca_odp.eigenvalues.method import (
     EigenvalueMethod,
     Estimate,
@@ -54,6 +53,7 @@ from dppca_odp.eigenvalues.rules import (
     units_of,
 )
 from dppca_odp.eigenvalues.shape import growth_of_clipped_mean
+from dppca_odp.flags import OF_THE_BULK
 from dppca_odp.planned import PlannedStage, RingDegree, Size
 from dppca_odp.primitives.noise import (
     AskSums,

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 
 from accountant.facts import Fact
 from accountant.specs import Budget
-from dppca_odp.eigenvalues.flags import Flag
+from dppca_odp.flags import Flag
 from dppca_odp.planned import PlannedStage, Size
 from dppca_odp.primitives.means import mean_stage
 from dppca_odp.primitives.pairs import (

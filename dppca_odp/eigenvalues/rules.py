@@ -16,7 +16,6 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from dppca_odp.earlier import TOLD_FROM_ZERO
-from dppca_odp.eigenvalues.flags import Flag, sentences
 from dppca_odp.eigenvalues.method import LIKELY, NORMAL_95, Estimate
 from dppca_odp.eigenvalues.shape import (
     SCALES,
@@ -26,6 +25,7 @@ from dppca_odp.eigenvalues.shape import (
     tail_share,
     variance_of_clipped_mean,
 )
+from dppca_odp.flags import Flag, sentences
 from dppca_odp.primitives.octaves import OCTAVES, UPPER_ENDS
 from dppca_odp.primitives.sums import FULL_UNITS, allocated_units
 from dppca_odp.values import LARGEST_BOUND, Floats, Integers

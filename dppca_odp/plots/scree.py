@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dppca_odp.eigenvalues.flags import Flag
 from dppca_odp.eigenvalues.method import NORMAL_95
+from dppca_odp.flags import Flag
 from dppca_odp.plots.style import MARKERS, colour, cost_caption, new_figure, open_sides, plain
 from dppca_odp.releases import Release, ReleasedScree
 from dppca_odp.values import Floats

@@ -193,13 +193,15 @@ def test_a_guess_that_suits_no_scree_is_status_2_in_one_line(place: Path, guess,
 
 def test_advice_is_a_plan_that_previews_or_what_would_do(place: Path) -> None:
     words = ["advise", "--epsilon", "1", "--delta", "1e-6", "--columns", "3", "--rows"]
-    shown = script("dppca_odp", place, *words, "4000")
+    shown = script("dppca_odp", place, *words, "4000", "--out", "advised.json")
     assert shown.returncode == 0, shown.stderr
-    (place / "advised.json").write_text(shown.stdout[shown.stdout.index("{") :])
+    assert (place / "advised.json").read_text() == shown.stdout[shown.stdout.index("{") :]
     priced = script("dppca_odp", place, "preview", "advised.json", "--rows", "4000", "--columns=3")
     assert "scree: likely to find all 3 scales" in priced.stdout, priced.stderr
     more = ["400", "--components", "2", "--rows-per-person", "2", "--json"]
-    refused = json.loads(script("dppca_odp", place, *words, *more).stdout)
+    told = script("dppca_odp", place, *words, *more)
+    assert told.returncode == 3
+    refused = json.loads(told.stdout)
     assert refused["plan"] is None
     assert refused["least_rows"] > 400
     assert refused["unit"]["rows_per_person"] == 2

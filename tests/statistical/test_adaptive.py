@@ -10,9 +10,9 @@ import numpy as np
 
 from accountant.specs import Budget
 from dppca_odp.eigenvalues.adaptive import Adaptive, make_adaptive
-from dppca_odp.eigenvalues.flags import Flag
 from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.shape import variance_of_clipped_mean
+from dppca_odp.flags import Flag
 from dppca_odp.spaces import matrix_domain, rows_metric
 
 EIGENVALUES = np.array([10, 6, 3, 1.5, 1])

@@ -7,7 +7,7 @@ import pytest
 
 from accountant import Budget
 from dppca_odp.advice import advise, guessed_spectrum
-from dppca_odp.eigenvalues.flags import Flag
+from dppca_odp.flags import Flag
 
 
 @pytest.mark.parametrize(("components", "columns", "runs"), [(1, 2, 40), (3, 5, 40)])

@@ -3,9 +3,9 @@ import pytest
 
 from dppca_odp.directions import NoisyDirections
 from dppca_odp.earlier import ColumnScales, find_loadings, find_scales, named
-from dppca_odp.eigenvalues.flags import Flag
 from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.rules import Tail, read
+from dppca_odp.flags import Flag
 
 VECTORS = np.array([[0.6], [0.8]])
 

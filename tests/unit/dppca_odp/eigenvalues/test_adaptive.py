@@ -21,7 +21,6 @@ from dppca_odp.eigenvalues.adaptive import (
     make_adaptive,
     then_adaptive,
 )
-from dppca_odp.eigenvalues.flags import MEANINGS, Flag, sentences
 from dppca_odp.eigenvalues.rules import (
     FOUND,
     FOUND_NEAR,
@@ -31,6 +30,7 @@ from dppca_odp.eigenvalues.rules import (
     match_scales,
 )
 from dppca_odp.eigenvalues.shape import octaves_at_scales, tail_share
+from dppca_odp.flags import MEANINGS, Flag, sentences
 from dppca_odp.planned import Size
 from dppca_odp.primitives.octaves import OCTAVES, UPPER_ENDS
 from dppca_odp.spaces import matrix_domain, rows_metric
