@@ -156,8 +156,10 @@ TABLES = {
 
 
 def numbers_of(answer) -> list:
-    """Every number that leaves: estimates, noise scales, ranges; warnings are words."""
-    return [part for name, part in answer._asdict().items() if name != "warnings"]
+    """Every number that leaves: estimates, noise scales, ranges; warnings and flags are words."""
+    words = "warnings", "flags"
+    parts = [part for name, part in answer._asdict().items() if name not in words]
+    return [part for part in parts if part is not None]
 
 
 @pytest.mark.parametrize("d_in", [1, 5])
