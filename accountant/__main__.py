@@ -20,8 +20,7 @@ from accountant.exports import write_export
 from accountant.facts import in_one_line
 from accountant.heads import Head, head_of
 from accountant.ledger import Ledger, upgrade
-from accountant.registry.form import ProductType, Sector, to_yaml
-from accountant.registry.record import record_of
+from accountant.registry.choices import ProductType, Sector
 from accountant.reports.words import COUNTED, NO_GRANT, percent_up
 from accountant.risk import risk_of_budget
 from accountant.scripts import leave, run_script
@@ -204,6 +203,9 @@ def registry(
     ] = None,
 ) -> None:
     """Print a draft for the OpenDP Differential Privacy Deployments Registry, as YAML."""
+    from accountant.registry.form import to_yaml
+    from accountant.registry.record import record_of
+
     record = record_of(
         statements_of(ledger, dataset)[dataset],
         name=name,

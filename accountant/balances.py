@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from operator import add, le
 
 from accountant.facts import Fact
 from accountant.specs import NOTHING, AnyBudget
@@ -18,6 +19,13 @@ class Pool(Fact):
     def remaining(self) -> AnyBudget:
         """Granted less spent."""
         return self.granted - self.spent
+
+    def charged(self, cost: AnyBudget) -> Pool | None:
+        """The pool when this is spent too; None if it does not fit in what remains."""
+        amounts = [*map(add, self.spent.coordinates, cost.like(self.spent))]
+        if not all(map(le, amounts, self.granted.like(cost))):
+            return None
+        return Pool(granted=self.granted, spent=self.spent.of(*amounts))
 
     def differs_by(self, other: Pool) -> tuple[Fraction, ...] | None:
         """What the other pool says more, coordinate by coordinate; None if by another rule."""

@@ -263,10 +263,11 @@ class Book:
         require_spendable(charge.budget)
         pool = self.pool(entry.allocation)
         attempt = self._note_attempt(entry, charge)
-        if not attempt.cost.fits_within(pool.remaining):
+        after = pool.charged(attempt.cost)
+        if after is None:
             attempt.cost = self.rule.nothing  # not counted, so that a void cannot give it back
             raise RuleError(f"the charge exceeds what remained, {pool.remaining.show_down()}")
-        self._spend(entry.allocation, pool.spent + attempt.cost)
+        self._put(entry.allocation, after)
 
     def _note_attempt(self, entry: Entry, charge: Charge) -> Attempt:
         key, _, number = charge.release_key.partition("#")
@@ -276,12 +277,10 @@ class Book:
         self.attempts[charge.release_key] = attempt
         return attempt
 
-    def _spend(self, name: str | None, spent: AnyBudget) -> None:
-        """Set what was spent from a pool."""
-        before = self.pool(name)
-        after = Pool(granted=before.granted, spent=spent)
+    def _put(self, name: str | None, after: Pool) -> None:
+        """Put a pool in the place of what it was."""
         if name is not None:
-            self.allocations = self.allocations - before + after
+            self.allocations = self.allocations - self.pool(name) + after
         self.pools[name] = after
 
     def _advance(self, entry: Entry) -> Attempt:
@@ -298,8 +297,9 @@ class Book:
 
     def _add_void(self, entry: Entry) -> None:
         attempt = self._advance(entry)
-        spent = self.pool(attempt.allocation).spent
-        self._spend(attempt.allocation, spent - attempt.cost)
+        before = self.pool(attempt.allocation)
+        after = Pool(granted=before.granted, spent=before.spent - attempt.cost)
+        self._put(attempt.allocation, after)
 
     def _add_refusal(self, name: str | None, refusal: Refusal) -> None:
         pool = self.pool(name)

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
+import textwrap
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from accountant.errors import InvalidValue
 
@@ -22,10 +36,40 @@ LOOKING_ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"}
 class Fact(BaseModel):
     """A frozen model that refuses fields it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The schema, where the text under a field describes it: sources are read for this alone.
+
+        Pydantic would read them whenever the models are imported.
+        """
+        schema = handler(core)
+        fields = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in _described(cls):
+            if name in fields:  # and not left out of what is written
+                fields[name]["description"] = text
+        return schema
 
 
 AnyFact = TypeVar("AnyFact", bound=Fact)
+
+
+def _described(model: type[Fact]) -> Iterator[tuple[str, str]]:
+    """The fields with a text under them, and that text."""
+    for part in reversed(model.__mro__):
+        if issubclass(part, Fact):
+            (written,) = ast.parse(textwrap.dedent(inspect.getsource(part))).body
+            assert isinstance(written, ast.ClassDef)
+            for statements in pairwise(written.body):
+                match statements:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(text))),
+                    ):
+                        yield name, inspect.cleandoc(text)
 
 
 @contextmanager

@@ -49,7 +49,8 @@ class SumRule(Fact):
 
     def cost(self, stages: Iterable[Stage]) -> Budget:
         """The sum of the stages' budgets."""
-        return NOTHING.plus(stage.budget for stage in stages)
+        first, *others = [stage.budget for stage in stages] or [NOTHING]
+        return first.plus(others)
 
     def capacity(self, budget: Budget) -> Budget:
         """What a grant of this budget holds: the budget."""

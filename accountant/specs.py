@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import reduce
+from operator import add, le, sub
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from accountant.amounts import (
     Amount,
-    parse_amount,
     root_above,
     root_below,
     show_delta_down,
@@ -43,35 +44,44 @@ class _Amounts(Fact):
         """Of exact amounts, in order. Raises InvalidAmount itself, not a ValidationError."""
         raise NotImplementedError
 
+    @classmethod
+    def _of(cls, **amounts: Any) -> Self:
+        """Of exact amounts by their names."""
+        try:
+            return cls(**amounts)
+        except ValidationError as problem:
+            raise problem.errors()[0]["ctx"]["error"] from None
+
     @property
     def coordinates(self) -> tuple[Fraction, ...]:
         """The amounts, in order."""
         raise NotImplementedError
 
     def __add__(self, other: _Amounts) -> Self:
-        return self.of(*(one + more for one, more in self._beside(other)))
+        return self.of(*map(add, self.coordinates, other.like(self)))
 
     def plus(self, others: Iterable[_Amounts]) -> Self:
         """The sum with all of these. Amounts are added, not facts: thousands take no time."""
-        amounts = self.coordinates
-        for other in others:
-            amounts = tuple(one + more for one, more in zip(amounts, other.like(self), strict=True))
-        return self.of(*amounts)
+        more = [other.like(self) for other in others]
+        sums = (reduce(add, amounts) for amounts in zip(self.coordinates, *more, strict=True))
+        return self.of(*sums) if more else self
 
     def __sub__(self, other: _Amounts) -> Self:
-        return self.of(*(one - less for one, less in self._beside(other)))
+        return self.of(*map(sub, self.coordinates, other.like(self)))
 
     def beyond(self, other: _Amounts) -> Self:
         """By how much this passes the other, in each coordinate; zero where it fits."""
-        return self.of(*(max(one - most, 0) for one, most in self._beside(other)))
+        passed = map(sub, self.coordinates, other.like(self))
+        return self.of(*(max(amount, 0) for amount in passed))
 
     def fits_within(self, other: _Amounts) -> bool:
         """Whether every coordinate is at most the other's."""
-        return all(one <= most for one, most in self._beside(other))
+        return all(map(le, self.coordinates, other.like(self)))
 
     def times_within(self, other: _Amounts) -> int:
         """How often this fits in the other; 0 of nothing, which never fills it."""
-        return min((most // one for one, most in self._beside(other) if one), default=0)
+        pairs = zip(self.coordinates, other.like(self), strict=True)
+        return min((most // one for one, most in pairs if one), default=0)
 
     def like(self, other: _Amounts) -> tuple[Fraction, ...]:
         """The amounts, if both are counted by one rule; InvalidAmount otherwise."""
@@ -80,9 +90,6 @@ class _Amounts(Fact):
                 f"budgets must be counted by one rule; got {other} and {self}. Use the grant's."
             )
         return self.coordinates
-
-    def _beside(self, other: _Amounts) -> list[tuple[Fraction, Fraction]]:
-        return list(zip(self.coordinates, other.like(self), strict=True))
 
 
 class Budget(_Amounts):
@@ -96,10 +103,7 @@ class Budget(_Amounts):
     @classmethod
     def of(cls, epsilon: object, delta: object) -> Self:
         """The budget of two exact amounts. Raises InvalidAmount itself, not a ValidationError."""
-        return cls(
-            epsilon=parse_amount(epsilon, "epsilon"),
-            delta=check_delta(parse_amount(delta, "delta")),
-        )
+        return cls._of(epsilon=epsilon, delta=delta)
 
     @property
     def coordinates(self) -> tuple[Fraction, Fraction]:
@@ -135,11 +139,7 @@ class GaussianBudget(_Amounts):
     @classmethod
     def of(cls, mu_squared: object, delta: object = 0, leak: object = 0) -> Self:
         """Of three exact amounts. Raises InvalidAmount itself, not a ValidationError."""
-        return cls(
-            mu_squared=parse_amount(mu_squared, "mu_squared"),
-            delta=parse_amount(delta, "delta"),
-            leak=parse_amount(leak, "leak"),
-        )
+        return cls._of(mu_squared=mu_squared, delta=delta, leak=leak)
 
     @property
     def coordinates(self) -> tuple[Fraction, Fraction, Fraction]:

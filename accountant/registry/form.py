@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from enum import StrEnum
 from typing import Annotated, Literal
 
 import yaml
@@ -15,6 +14,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 from accountant.errors import InvalidValue
 from accountant.facts import Fact, in_one_line
+from accountant.registry.choices import ProductType, Sector
 
 
 def _filled(value: str, info: ValidationInfo) -> str:
@@ -61,28 +61,6 @@ Status = Literal[
     "Approved (Pending)",
 ]
 Tier = Literal[1, 2, 3]
-
-
-class ProductType(StrEnum):
-    """What a data product can be."""
-
-    STATISTICS = "Summary statistics"
-    MODEL = "Machine learning model"
-    DATA = "Dataset"
-    SYNTHETIC = "Synthetic data"
-    API = "Interactive API"
-    SQL = "SQL queries"
-
-
-class Sector(StrEnum):
-    """What a data product can be about."""
-
-    TECHNOLOGY = "Technology"
-    HEALTHCARE = "Healthcare"
-    EDUCATION = "Education"
-    GOVERNMENT = "Government"
-    ENERGY = "Energy"
-    FINANCE = "Finance"
 
 
 class Basic(Fact):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from accountant.amounts import float_above
 from accountant.facts import in_one_line, one_line
+from accountant.registry.choices import ProductType, Sector
 from accountant.registry.form import (
     Accounting,
     Administrative,
@@ -20,9 +21,7 @@ from accountant.registry.form import (
     Model,
     Parameters,
     PrivacyLoss,
-    ProductType,
     Record,
-    Sector,
     Tier,
     Variant,
 )

@@ -28,7 +28,8 @@ from accountant import (
 )
 from accountant.amounts import show_delta_down
 from accountant.facts import one_line
-from accountant.registry.form import ProductType, Record, Sector, to_yaml
+from accountant.registry.choices import ProductType, Sector
+from accountant.registry.form import Record, to_yaml
 from accountant.registry.markdown import escaped
 from accountant.registry.record import NOT_STATED, record_of
 

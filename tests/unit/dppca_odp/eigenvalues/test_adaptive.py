@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -74,6 +74,7 @@ def test_a_degree_that_makes_no_ring_is_refused(degree):
 # Parts of mu squared, and what the whole costs.
 
 
+@settings(deadline=None)
 @given(st.floats(1e-9, 10), st.integers(1, 1000), st.booleans())
 def test_parts_are_known_before_and_make_the_whole(noise, components, robust):
     parts = Parts.of(noise, components, robust=robust)
@@ -141,6 +142,7 @@ def octaves_at(variance: float) -> np.ndarray:
     return tail_share(ends / 2) - tail_share(ends)
 
 
+@settings(deadline=None)
 @given(st.integers(-110, 110), st.floats(1, 2))
 def test_a_scale_is_found_within_a_quarter_of_an_octave(power, factor):
     variance = factor * 2.0**power
