@@ -47,8 +47,8 @@ def test_a_cell_shows_progress_and_keeps_none_of_it(tmp_path: Path) -> None:
     Watched(
         notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     ).execute()
-    assert "axes (1 of 2)" in shown[0]
-    assert any("axes (1 of 2), pass 1" in text and "2 of 3 blocks" in text for text in shown)
+    assert "main (1 of 2)" in shown[0]
+    assert any("main (1 of 2), pass 1" in text and "2 of 3 blocks" in text for text in shown)
     assert any("scree (2 of 2), pass 6" in text for text in shown)
     outputs = notebook.cells[0].outputs
     assert {"display_data", "stream"} == {output.output_type for output in outputs}

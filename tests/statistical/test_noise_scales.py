@@ -115,7 +115,7 @@ def test_pmwm_mean_between_the_bounds(pair_rows, used):
     check_gaussian(draws)
 
 
-@pytest.mark.parametrize("allocation", ["equal", "minimum-variance"])
+@pytest.mark.parametrize("allocation", ["minimum-variance"])
 def test_pmwm_mean_on_a_ring_between_cutoffs_of_its_own(allocation):
     rows, d_in = 2000, 1
     method = PMWM(
@@ -143,7 +143,7 @@ def test_pmwm_mean_on_a_ring_between_cutoffs_of_its_own(allocation):
     check_gaussian(draws)
 
 
-@pytest.mark.parametrize("allocation", ["equal", "minimum-variance"])
+@pytest.mark.parametrize("allocation", ["minimum-variance"])
 def test_huber_step_on_a_ring(allocation):
     # rows in turn at two places: neighbours on a ring of degree 2 have w = 100, all of them
     rows, d_in = 800, 2
