@@ -192,6 +192,7 @@ def _within_bounds(fraction: Fraction, value: object, name: str) -> Fraction:
     return fraction
 
 
+@lru_cache(maxsize=10_000)
 def _decimal_places(denominator: int) -> int | None:
     """The fewest decimal places that make `1/denominator` a whole number, if any do."""
     twos = (denominator & -denominator).bit_length() - 1

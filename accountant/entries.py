@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -120,7 +120,7 @@ KINDS: dict[str, type[Fact] | None] = {
 }
 
 
-_PLAIN = (int, str)
+_PLAIN = (str, int, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +143,9 @@ class Entry:
     hash: str
 
     @classmethod
-    def of(cls, row: Mapping[Any, Any]) -> Entry:
-        """The entry of a row. What is no number, text or NULL a stranger put there: as text."""
-        values: list[Any] = [
-            value if value is None or type(value) in _PLAIN else repr(value)
-            for value in _VALUES(row)
-        ]
+    def of(cls, row: Iterable[Any]) -> Entry:
+        """The entry of a row, its fields in order. What is no number, text or NULL: as text."""
+        values: list[Any] = [value if type(value) in _PLAIN else repr(value) for value in row]
         return cls(*values)
 
     def digest(self) -> str:
@@ -170,7 +167,6 @@ class Entry:
         return content
 
 
-_VALUES = itemgetter(*Entry.__slots__)
 _ATTRIBUTES = attrgetter(*Entry.__slots__)
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 

@@ -46,7 +46,7 @@ def _entry(number: int, line: str) -> Entry:
     try:
         row = json.loads(line)
         if set(row) == set(Entry.__slots__):
-            return Entry.of(row)
+            return Entry.of(row[name] for name in Entry.__slots__)
     except (ValueError, TypeError, RecursionError):
         pass
     return Entry(number, "", "unreadable line", None, None, "", line, None, "", "")

@@ -114,7 +114,7 @@ class Records:
             query = query.where(_E.sequence > after)
         if data_set is not None:
             query = query.where(_E.data_set == data_set)
-        return [Entry.of(row._mapping) for row in self._connection.execute(query)]
+        return [Entry.of(row) for row in self._connection.execute(query)]
 
     def last(self) -> Entry | None:
         """The last entry of the ledger."""
@@ -201,11 +201,11 @@ class Records:
 
     def _one(self, query: Executable, **parameters: str | None) -> Entry | None:
         row = self._connection.execute(query, parameters).first()
-        return None if row is None else self._sound(Entry.of(row._mapping))
+        return None if row is None else self._sound(Entry.of(row))
 
     def _many(self, query: Executable, **parameters: str | None) -> list[Entry]:
         rows = self._connection.execute(query, parameters).all()
-        return [self._sound(Entry.of(row._mapping)) for row in rows]
+        return [self._sound(Entry.of(row)) for row in rows]
 
     def _sound(self, entry: Entry) -> Entry:
         if entry.hash != entry.digest():

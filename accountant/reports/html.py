@@ -80,6 +80,8 @@ def _environment() -> Environment:
     environment.filters |= {
         "up": show_up,
         "exactly_up": lambda number: show_up(Fraction(number)) if number < math.inf else "infinite",
+        "pair_up": lambda budget: _unbroken(budget.show_up()),
+        "pair_down": lambda budget: _unbroken(budget.show_down()),
         "amounts_up": amounts_up,
         "amounts_down": amounts_down,
         "percent_up": percent_up,
