@@ -5,8 +5,9 @@ octaves are seen it is 1 in the mean, whatever is averaged over; so noise alone 
 at most once in ``ENOUGH`` looks (Markov's inequality).
 
 Averaged over: the window of octaves that holds the scales of most components, at all places; the
-place of each component in it; whether it is there; whether it is as clear as a Gaussian one. Weak
-components that lie near each other are so found together, where none would be alone.
+place of each component in it; whether it is there, or elsewhere, or nowhere; whether it is as clear
+as a Gaussian one. Weak components that lie near each other are so found together, where none would
+be alone.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ SIGNAL = 0.33
 LEAST_SIGNAL, NOT_GAUSSIAN = 3.0, (0.01, 0.5)
 #: Logarithms of how many places there are for a component in its window, and for the window.
 PLACES, TOGETHER = 0.8, 4.0
-#: The probability to be in the window that makes a component found, and beyond doubt.
-FOUND, CLEAR = 0.5, 0.999
+#: What is found is in the window with at least this probability; what is clear is noise alone with
+#: at most that.
+FOUND, DOUBT = 0.5, 0.001
 #: Of the pairs: a component of which fewer look Gaussian at its scale is mixed.
 MIXED = 0.5
 
@@ -61,7 +63,7 @@ def match_scales(octaves: Floats, noise: float) -> Matched:
     Those that lie together are found together; then the rest is searched alike.
     """
     signals = octaves @ octaves_at_scales().T / noise
-    scales, presence = np.zeros((2, len(octaves)))
+    scales, doubt = np.zeros((2, len(octaves)))
     for not_gaussian in NOT_GAUSSIAN:
         evidence = _evidence(signals, SIGNAL / noise, not_gaussian)
         while (left := np.flatnonzero(scales == 0)).size:
@@ -70,10 +72,10 @@ def match_scales(octaves: Floats, noise: float) -> Matched:
             if window.evidence < math.log(ENOUGH) or not found.any():
                 break
             scales[left[found]] = np.exp2(window.positions[found])
-            presence[left[found]] = window.presence[found]
+            doubt[left[found]] = window.doubt[found]
     return Matched(
         scales=scales,
-        unclear=(scales > 0) & (presence < CLEAR),
+        unclear=doubt > DOUBT,
         mixed=(signals.max(axis=1) + 2) * noise / SIGNAL < MIXED,
     )
 
@@ -88,34 +90,47 @@ def _evidence(signals: Floats, full: float, not_gaussian: float) -> Floats:
 
 
 class _Window(NamedTuple):
-    """Averages over all windows, each by its evidence."""
+    """The window that holds most components, or its neighbours, each by its evidence."""
 
     evidence: float
-    """Its logarithm."""
+    """Its logarithm, averaged over all windows."""
     presence: Floats
-    """The probability of each component to be in the window."""
+    """The probability of each component to be there."""
+    doubt: Floats
+    """That it is nowhere: noise alone."""
     positions: Floats
-    """The mean logarithm, to base 2, of its scale if it is."""
+    """The mean logarithm, to base 2, of its scale if it is there."""
 
 
 def _search(evidence: Floats) -> _Window:
-    totals, presences, positions = [], [], []
+    nowhere = math.log((1 - IN_WINDOW) / 2)
+    anywhere = logsumexp(evidence, axis=1, keepdims=True) - math.log(evidence.shape[1])
+    not_there = nowhere + np.logaddexp(0, anywhere)
+    windows: list[tuple[Floats, ...]] = []
     for octaves in WINDOWS:
         places, step = octaves * PER_OCTAVE + 1, octaves * PER_OCTAVE // 4
         inside = sliding_window_view(evidence, places, axis=1)[:, ::step]
+        at = sliding_window_view(_POSITIONS, places)[::step]
         one = logsumexp(inside, axis=2)
         there = math.log(IN_WINDOW / places) + one
-        either = np.logaddexp(math.log(1 - IN_WINDOW), there)
-        totals.append(either.sum(axis=0) - math.log(len(WINDOWS) * either.shape[1]))
-        presences.append(np.exp(there - either))
-        at = sliding_window_view(_POSITIONS, places)[::step]
-        positions.append((np.exp(inside - one[..., np.newaxis]) * at).sum(axis=2))
-    total = np.concatenate(totals)
-    altogether = float(logsumexp(total))
-    weights = np.concatenate(presences, axis=1) * np.exp(total - altogether)
-    presence = weights.sum(axis=1)
-    mean = (weights * np.concatenate(positions, axis=1)).sum(axis=1)
-    return _Window(altogether, presence, mean / np.maximum(presence, 1e-300))
+        either = np.logaddexp(not_there, there)
+        means = (np.exp(inside - one[..., np.newaxis]) * at).sum(axis=2)
+        total = either.sum(axis=0) - math.log(len(WINDOWS) * len(at))
+        windows.append((at[:, 0], at[:, -1], total, np.exp(there - either), either, means))
+    low, high, total, present, either, means = (
+        np.concatenate(parts, axis=-1) for parts in zip(*windows, strict=True)
+    )
+    best = total.argmax()
+    near = (low <= high[best]) & (high >= low[best])
+    weights = np.where(near, np.exp(total - total[best]), 0.0)
+    weights /= weights.sum()
+    presence = present @ weights
+    return _Window(
+        evidence=float(logsumexp(total)),
+        presence=presence,
+        doubt=np.exp(nowhere - either) @ weights,
+        positions=(present * means) @ weights / np.maximum(presence, 1e-300),
+    )
 
 
 def full_signal(noise: float, components: int) -> float:
