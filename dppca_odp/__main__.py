@@ -7,10 +7,11 @@ Exit status: 0 done; 1 a release that stopped after its charge, or a bug caught 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -32,7 +33,7 @@ from accountant.scripts import INTERRUPTED, leave, run_script
 from dppca_odp.advice import advise as advise_on
 from dppca_odp.budgets import ShareBudget
 from dppca_odp.eigenvalues.scree import Scree
-from dppca_odp.errors import DppcaError, InvalidPlan, InvalidRelease, UnusableTable
+from dppca_odp.errors import DppcaError, InvalidPlan, InvalidRelease, PoorOutlook, UnusableTable
 from dppca_odp.plan import Plan
 from dppca_odp.plots.pictures import save_pictures
 from dppca_odp.releases import Release
@@ -184,9 +185,10 @@ def run(
         planned = Plan.read(plan)
         accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
         check_writable(out)
-        release = planned.run(
-            data, accountant, key, fresh=fresh, purpose=purpose, progress=progress
-        )
+        with outlook_on_stderr():
+            release = planned.run(
+                data, accountant, key, fresh=fresh, purpose=purpose, progress=progress
+            )
         written = write_release(release, out)
         for warning in release.warnings if as_json else ():  # else they are in what is printed
             typer.echo(f"note: {warning}", err=True)
@@ -207,6 +209,19 @@ def run(
                 "An earlier charge under this key left no release, and stays: see the report."
             )
         console.print(f"Written to {out}: {', '.join(path.name for path in written)}")
+
+
+@contextmanager
+def outlook_on_stderr() -> Iterator[None]:
+    """Say what is warned of before a charge, when it is."""
+
+    def say(message: Warning | str, *where: Any, **more: Any) -> None:
+        typer.echo(f"note: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PoorOutlook)
+        warnings.showwarning = say
+        yield
 
 
 def _pool(allocation: str | None) -> str:

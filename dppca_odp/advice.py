@@ -33,13 +33,13 @@ from accountant.specs import Budget, PrivacyUnit
 from dppca_odp.columns import Column
 from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.adaptive import Adaptive
-from dppca_odp.eigenvalues.method import ScaleOutlook
+from dppca_odp.eigenvalues.method import ScaleOutlook, in_percent
 from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan
 from dppca_odp.paper import on_paper
 from dppca_odp.plan import Plan
 from dppca_odp.planned import Size
-from dppca_odp.preview import in_percent
+from dppca_odp.preview import delta_cautions
 from dppca_odp.values import Floats
 
 #: Weights of directions and scree to choose from; the first finds scales best.
@@ -81,7 +81,8 @@ class Advice(Fact):
 
     def sentences(self) -> tuple[str, ...]:
         """The advice in words."""
-        return tuple(_proposal(self, self.plan) if self.plan else _refusal(self))
+        told = _proposal(self, self.plan) if self.plan else _refusal(self)
+        return (*told, *delta_cautions(self.budget.delta, self.rows, self.unit))
 
     def __rich__(self) -> RenderableType:
         lines = [Text(sentence) for sentence in self.sentences()]

@@ -24,6 +24,9 @@ from dppca_odp.paper import on_paper
 from dppca_odp.planned import PlannedStage, Setting
 from dppca_odp.values import LARGEST_BOUND
 
+#: A delta is far below one over the number of people if it is so many times smaller.
+FAR_BELOW = 10
+
 
 class Costs(Fact):
     """What the same stages cost by each rule; none where a rule has no answer."""
@@ -112,20 +115,25 @@ class ScreeOutlook(Fact):
     def sentences(self) -> Iterator[str]:
         """Whether scales will be found, and what the noise is."""
         if self.outlook:
-            count = f"all {self.components} scales" if self.components > 1 else "the scale"
-            yield (
-                f"{self.name}: {self.outlook.verdict} to find {count} "
-                f"(chance {in_percent(self.outlook.chance)}): {self.outlook.reason}."
-            )
+            yield f"{self.name}: {self.outlook.sentence(self.components)}"
         if self.eigenvalues:
             yield f"{self.name}: noise: {self.expectation}. sampling: of Gaussian columns."
+            hidden = np.flatnonzero(np.greater(self.noise_scales, self.eigenvalues)) + 1
+            if hidden.size:
+                told = ", ".join(map(str, hidden))
+                yield f"{self.name}: noise is larger than the guess of component {told}."
 
 
-def in_percent(chance: float) -> str:
-    """A chance in percent, never said to be certain."""
-    if chance < 0.01 or chance > 0.99:
-        return "below 1 %" if chance < 0.5 else "above 99 %"
-    return f"{100 * chance:.0f} %"
+def delta_cautions(delta: Fraction, rows: int, unit: PrivacyUnit) -> Iterator[str]:
+    """That a delta is large for so many people, who are the fewest if all have all their rows."""
+    people = math.ceil(rows / unit.rows_per_person)
+    if delta * people * FAR_BELOW >= 1:
+        advised = math.ceil(math.log10(FAR_BELOW**2 * people))
+        yield (
+            f"delta {show_delta_up(delta)} should be far below one over the number of people, "
+            f"{people} at least: with that probability all rows of one may be told. "
+            f"Take 1e-{advised}."
+        )
 
 
 def _for_each(name: str, guess: float | Sequence[float], components: int) -> tuple[float, ...]:
@@ -171,6 +179,8 @@ class Preview(Fact):
     """In their order."""
     screes: tuple[ScreeOutlook, ...] = ()
     """What the screes of the plan will likely be."""
+    cautions: tuple[str, ...] = ()
+    """Why it will likely be noise, or protect too little. ``Plan.run`` says so, too."""
 
     @property
     def charged(self) -> tuple[Stage, ...]:
@@ -180,7 +190,8 @@ class Preview(Fact):
     def __rich__(self) -> RenderableType:
         shape = f"{self.rows} rows by {self.columns} columns; protects {self.unit}."
         guessed = [self._errors()] if any(scree.eigenvalues for scree in self.screes) else []
-        told = [Text(line) for scree in self.screes for line in scree.sentences()]
+        sentences = [line for scree in self.screes for line in scree.sentences()]
+        told = map(Text, dict.fromkeys((*sentences, *self.cautions)))  # each once
         tables = (self._stages(), self._noise(), self._rules())
         return Group(Text(shape), *tables, *guessed, *told)
 

@@ -146,6 +146,11 @@ class Huber(Weighted, SourceMethod):
         )
         return self.step_size * math.sqrt(steps) * of_mean
 
+    def fitting_variances(self, components: int) -> Floats:
+        """That of a Gaussian column in the middle of the range of scales."""
+        middle = 2.0 ** ((self.lowest_scale + self.highest_scale) // 2)
+        return np.full(components, math.sqrt(middle / GAUSSIAN_SCALE))
+
     def scale_outlook(self, share: Budget, size: Size) -> ScaleOutlook:
         """Half of the blocks on one scale, against the largest noise on all others."""
         scale, _ = self.stages(share, size)

@@ -161,6 +161,12 @@ class PMWM(Weighted, SourceMethod):
         of_mean = self.split.divide(share)["mean"]
         return noise_of_means(of_mean, upper - lower, self.mean_pairs(size), exponent=self.exponent)
 
+    def fitting_variances(self, components: int) -> Floats:
+        """That of a Gaussian column whose upper cutoff is the upper bound, or the grid's end."""
+        end = min(self.upper_bound, float(self.grid.points()[-1]))
+        largest = end / cutoff_of_tail(self.trim_fraction)
+        return np.full(components, largest if largest > 0 else 1.0)
+
     def trim(self, pairs: int) -> float:
         """zeta: the share trimmed at either end."""
         return min(max(self.trim_constant / pairs, self.trim_fraction), 0.49)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -52,6 +52,10 @@ class Scree(PlannedRelease):
     def stages(self, share: Budget, setting: Setting) -> tuple[PlannedStage, ...]:
         """The method's stages."""
         return self.method.stages(share, setting.size)
+
+    def cautions(self, share: Budget, setting: Setting) -> Iterator[str]:
+        """The method's."""
+        return self.method.cautions(share, setting.size)
 
     def program(
         self,

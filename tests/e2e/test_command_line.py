@@ -555,3 +555,12 @@ def test_the_demo_shows_eigenvalues_a_free_re_run_and_a_refusal(tmp_path: Path) 
     assert kinds == ["grant", "charge", "started", "release", "refusal"]
     release = Release.read(tmp_path / "demo" / "release.json")
     assert [scree.method for scree in release.screes] == ["adaptive", "clipped", "pmwm"]
+
+
+def test_a_poor_outlook_is_said_on_stderr_and_the_run_goes_on(place: Path, plan: dict) -> None:
+    write_plan(place, plan | {"budget": {"epsilon": "0.1", "delta": "1e-7"}})
+    poor = run(place, "--json")
+    assert poor.stderr.startswith("note: before the charge: directions: noise hides every ")
+    assert "\nnote: before the charge: pmwm: noise (sd) of " in poor.stderr
+    assert json.loads(poor.stdout)["rows"] == 400
+    assert run(place).stderr == ""  # from the ledger
