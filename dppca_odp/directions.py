@@ -27,6 +27,7 @@ from accountant.amounts import float_above, root_above
 from accountant.specs import Budget, Stage
 from dppca_odp.columns import Label
 from dppca_odp.earlier import AXES, ColumnScales, find_scales
+from dppca_odp.flags import about
 from dppca_odp.planned import PlannedRelease, PlannedStage, RingDegree, Setting
 from dppca_odp.primitives.columns import make_leading_columns, then_scaled_columns
 from dppca_odp.primitives.noise import GaussianStage, gaussian_stage, then_gaussian
@@ -150,8 +151,8 @@ class Directions(PlannedRelease):
         unscaled = ""
         if answer.scales:
             scales = tuple(answer.scales.values.tolist())
-            columns = zip(setting.names, answer.scales.found, strict=True)
-            unscaled = ", ".join(name for name, found in columns if not found)
+            missed = np.flatnonzero(~answer.scales.found) + 1
+            unscaled = about(missed.tolist(), setting.names) if missed.size else ""
         return ReleasedDirections(
             name=self.name,
             vectors=answer.vectors.tolist(),

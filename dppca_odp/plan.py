@@ -260,6 +260,7 @@ class Plan(Fact):
                     shares[scree.name],
                     self.setting(scree, rows),
                     guessed.get(scree.name),
+                    scree.columns_of(self.setting(scree, rows)),
                 )
                 for scree in screes
             ),

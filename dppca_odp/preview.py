@@ -20,9 +20,10 @@ from accountant.rules import CommittedRule, Composition, SumRule, gaussian_cost
 from accountant.specs import Budget, GaussianBudget, PrivacyUnit, Stage
 from dppca_odp.eigenvalues.method import EigenvalueMethod, ScaleOutlook
 from dppca_odp.errors import InvalidPlan
+from dppca_odp.flags import about
 from dppca_odp.paper import on_paper
 from dppca_odp.planned import PlannedStage, Setting
-from dppca_odp.values import LARGEST_BOUND
+from dppca_odp.values import LARGEST_BOUND, IfAny
 
 #: A delta is far below one over the number of people if it is so many times smaller.
 FAR_BELOW = 10
@@ -72,6 +73,8 @@ class ScreeOutlook(Fact):
 
     name: str
     components: int
+    columns: IfAny[tuple[str, ...]] = ()
+    """The names of its components, where these are columns."""
     outlook: ScaleOutlook | None = None
     """Whether its method will find scales, if it looks for some."""
     eigenvalues: tuple[float, ...] = ()
@@ -89,17 +92,19 @@ class ScreeOutlook(Fact):
         share: Budget,
         setting: Setting,
         guess: float | Sequence[float] | None,
+        columns: tuple[str, ...] = (),
     ) -> Self:
         """The outlook of a method at a share of the budget, and with a guess its noise."""
         outlook = method.scale_outlook(share, setting.size)
         if guess is None:
-            return cls(name=name, components=setting.components, outlook=outlook)
+            return cls(name=name, components=setting.components, columns=columns, outlook=outlook)
         eigenvalues = _for_each(name, guess, setting.components)
         noise = method.expected_noise(share, setting.size, eigenvalues)
         sampling = method.relative_sampling(setting.rows) * np.array(eigenvalues)
         return cls(
             name=name,
             components=setting.components,
+            columns=columns,
             outlook=outlook,
             eigenvalues=eigenvalues,
             noise_scales=tuple(noise),
@@ -120,8 +125,8 @@ class ScreeOutlook(Fact):
             yield f"{self.name}: noise: {self.expectation}. sampling: of Gaussian columns."
             hidden = np.flatnonzero(np.greater(self.noise_scales, self.eigenvalues)) + 1
             if hidden.size:
-                told = ", ".join(map(str, hidden))
-                yield f"{self.name}: noise is larger than the guess of component {told}."
+                told = about(hidden.tolist(), self.columns)
+                yield f"{self.name}: noise is larger than the guess of {told}."
 
 
 def delta_cautions(delta: Fraction, rows: int, unit: PrivacyUnit) -> Iterator[str]:
@@ -231,7 +236,8 @@ class Preview(Fact):
     def _errors(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("scree", overflow="fold")
-        names = ("component", "guess", "noise\n(sd)", "sampling\n(sd)", "both\n(sd)", "relative")
+        table.add_column("component", justify="right", overflow="fold")
+        names = ("guess", "noise\n(sd)", "sampling\n(sd)", "both\n(sd)", "relative")
         for name in names:
             table.add_column(name, justify="right", no_wrap=True)
         for scree in self.screes:
@@ -247,9 +253,8 @@ class Preview(Fact):
             ):
                 errors = (f"{error:.2g}" for error in (noise, sampling, total))
                 name = scree.name if number == 1 else ""
-                table.add_row(
-                    name, str(number), f"{guess:.4g}", *errors, f"{100 * total / guess:.3g} %"
-                )
+                label = scree.columns[number - 1] if scree.columns else str(number)
+                table.add_row(name, label, f"{guess:.4g}", *errors, f"{100 * total / guess:.3g} %")
             table.add_section()
         return table
 

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 
 from accountant.facts import Fact
 from accountant.specs import Budget
-from dppca_odp.flags import Flag
+from dppca_odp.flags import Flag, Note
 from dppca_odp.planned import PlannedStage, Size
 from dppca_odp.primitives.means import mean_stage
 from dppca_odp.primitives.pairs import (
@@ -58,7 +58,7 @@ class Estimate(NamedTuple):
     lower: Floats
     upper: Floats
     """The range that each mean was taken over."""
-    warnings: tuple[str, ...]
+    warnings: tuple[Note, ...]
     """What the analyst should know, each drawn from released flags."""
     flags: tuple[tuple[Flag, ...], ...] = ()
     """What is known of each component; empty if the method looks for nothing."""

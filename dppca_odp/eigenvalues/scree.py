@@ -12,7 +12,7 @@ from pydantic import Field
 
 from accountant.specs import Budget
 from dppca_odp.columns import Label
-from dppca_odp.earlier import StandsOn, find_loadings, named
+from dppca_odp.earlier import AXES, StandsOn, find_loadings, named
 from dppca_odp.eigenvalues.adaptive import Adaptive
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
@@ -83,6 +83,10 @@ class Scree(PlannedRelease):
         one, zero = np.ones(setting.components), np.zeros(setting.components)
         return Estimate(values=one, noise_scales=zero, lower=zero, upper=one, warnings=())
 
+    def columns_of(self, setting: Setting) -> tuple[str, ...]:
+        """The names of its components, where these are columns."""
+        return setting.names if self.directions == AXES else ()
+
     def released(self, answer: Estimate, setting: Setting) -> ReleasedScree:
         """The eigenvalues after post-processing, and what the raw values were."""
         values = nonnegative(answer.values)
@@ -99,7 +103,7 @@ class Scree(PlannedRelease):
             noise_scales=tuple(answer.noise_scales),
             lower=tuple(answer.lower),
             upper=tuple(answer.upper),
-            warnings=answer.warnings,
+            warnings=tuple(note.told(self.columns_of(setting)) for note in answer.warnings),
             noise_low=tuple(low),
             noise_high=tuple(high),
             sampling_scales=tuple(self.method.relative_sampling(setting.rows) * values),

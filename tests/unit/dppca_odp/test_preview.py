@@ -170,7 +170,14 @@ def test_a_chance_has_words(chance, verdict, percent):
     assert percent == in_percent(chance)
 
 
+def test_along_the_axes_components_are_columns():
+    above = {"columns": ("age", "income"), "eigenvalues": (2.0, 2.0)}
+    shown = preview(*LINES, screes=(OUTLOOK.model_copy(update=above),))
+    assert ["income", "2", "0.6", "0.8", "1", "50", "%"] in words(shown)
+    assert "a scree: noise is larger than the guess of column age." in str(shown)
+
+
 def test_noise_above_a_guess_is_said():
     above = OUTLOOK.model_copy(update={"eigenvalues": (2.0, 0.5)})
-    assert "a scree: noise is larger than the guess of component 1, 2." in list(above.sentences())
+    assert "a scree: noise is larger than the guess of components 1, 2." in list(above.sentences())
     assert not any("larger" in line for line in OUTLOOK.sentences())

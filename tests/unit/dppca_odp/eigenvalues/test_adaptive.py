@@ -242,7 +242,7 @@ def test_a_column_of_one_value_is_not_found_and_harms_no_other(filling):
     assert answer.values[1] == 0 == answer.noise_scales[1]
     assert Flag.NOT_FOUND in answer.flags[1]
     np.testing.assert_allclose(np.delete(answer.values, 1), np.delete(EIGENVALUES, 1), rtol=0.5)
-    assert any(warning.startswith("component 2: not found:") for warning in answer.warnings)
+    assert any(warning.told().startswith("component 2: not found:") for warning in answer.warnings)
 
 
 def test_a_table_of_one_value_is_answered():
@@ -300,7 +300,7 @@ def test_robust_is_the_scale_of_the_bulk():
     answer = estimate(table, robust=True)
     np.testing.assert_allclose(answer.values, EIGENVALUES, rtol=0.4)
     assert set(answer.flags) == {()}
-    assert any("bulk" in warning for warning in answer.warnings)
+    assert any("bulk" in warning.text for warning in answer.warnings)
 
 
 # Sentences.
@@ -308,8 +308,8 @@ def test_robust_is_the_scale_of_the_bulk():
 
 def test_each_flag_has_a_meaning_in_a_sentence_with_its_components():
     assert set(MEANINGS) == set(Flag)
-    said = list(sentences([(Flag.AT_ZERO,), (), (Flag.AT_ZERO, Flag.SATURATED)]))
-    assert said == [
+    notes = sentences([(Flag.AT_ZERO,), (), (Flag.AT_ZERO, Flag.SATURATED)])
+    assert [note.told() for note in notes] == [
         f"component 3: saturated: {MEANINGS[Flag.SATURATED]}",
         f"components 1, 3: at zero: {MEANINGS[Flag.AT_ZERO]}",
     ]

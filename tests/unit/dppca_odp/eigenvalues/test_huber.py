@@ -145,7 +145,7 @@ def test_a_scale_at_an_end_of_its_range_is_said_to_be(half, end):
     assert (
         f"component 1: the scale is at an end of its public range ({end:.6g}): "
         "the range is too narrow, or the budget too small to find the scale."
-    ) == warning
+    ) == warning.told()
 
 
 def test_a_scale_inside_its_range_is_not_warned_about():

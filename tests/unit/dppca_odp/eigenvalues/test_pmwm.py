@@ -59,8 +59,8 @@ def test_crossed_cutoffs_are_reset_to_the_bounds_and_said_to_be():
     assert [1.0, 0.0] == cutoffs.lower.tolist()
     assert [7.0, 100.0] == cutoffs.upper.tolist()
     (warning,) = cutoffs.warnings
-    assert warning.startswith("component 2: the cutoffs crossed")
-    assert "[0, 100]" in warning
+    assert warning.told().startswith("component 2: the cutoffs crossed")
+    assert "[0, 100]" in warning.text
 
 
 def test_cutoffs_that_cross_outside_the_bounds_meet_at_a_bound():
@@ -78,7 +78,9 @@ def test_equal_cutoffs_are_kept():
 def test_a_search_that_ran_out_of_grid_is_said_to_have(which):
     ends = Quantile(63.0, capped=which == "lower"), Quantile(63.0, capped=which == "upper")
     (warning,) = choose_cutoffs([found(1.0, 7.0), ends], method()).warnings
-    assert warning.startswith("component 2: a cutoff reached the end of the search grid (63)")
+    assert warning.told().startswith(
+        "component 2: a cutoff reached the end of the search grid (63)"
+    )
 
 
 @pytest.mark.parametrize("pairs", [2, 3, 10, 11])

@@ -10,6 +10,7 @@ from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.eigenvalues.scree import Scree, make_scree, then_scree
+from dppca_odp.flags import Note
 from dppca_odp.planned import Setting, Size
 from dppca_odp.spaces import matrix_domain, rows_metric
 
@@ -106,7 +107,8 @@ def test_no_more_pairs_are_planned_to_change_than_there_are():
 
 def released(*, nonincreasing):
     raw = np.array([5.0, -0.2, 2.0, 3.0, 1.0])
-    answer = Estimate(raw, np.full(5, 0.5), np.zeros(5), np.full(5, 9.0), ("component 1: note",))
+    notes = (Note("note", (1, 3)), Note("of all"))
+    answer = Estimate(raw, np.full(5, 0.5), np.zeros(5), np.full(5, 9.0), notes)
     asked = scree(Clipped(clipping_bound=9), nonincreasing=nonincreasing)
     return asked.released(answer, Setting(rows=10, names=tuple("abcde"), components=5, unit=ONE))
 
@@ -118,7 +120,7 @@ def test_the_record_holds_raw_values_and_what_became_of_them():
     assert (5 / 11, 0.0, 2 / 11, 3 / 11, 1 / 11) == record.proportions
     assert (0.5,) * 5 == record.noise_scales
     assert ((0.0,) * 5, (9.0,) * 5) == (record.lower, record.upper)
-    assert ("component 1: note",) == record.warnings
+    assert ("columns a, c: note", "of all") == record.warnings
     assert ("scree", "clipped", "axes") == (record.name, record.method, record.directions)
 
 
