@@ -18,6 +18,7 @@ from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.pmwm import PMWM
+from dppca_odp.flags import Flag
 from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
 from dppca_odp.primitives.columns import (
     make_leading_columns,
@@ -93,6 +94,8 @@ class Scree(PlannedRelease):
         if self.nonincreasing:
             values = nonincreasing(values)
         low, high = answer.noise_interval
+        found_in_order = isinstance(self.directions, str) and self.directions != AXES
+        notes = [note.told(self.columns_of(setting)) for note in answer.warnings]
         return ReleasedScree(
             name=self.name,
             method=self.method.kind,
@@ -103,11 +106,30 @@ class Scree(PlannedRelease):
             noise_scales=tuple(answer.noise_scales),
             lower=tuple(answer.lower),
             upper=tuple(answer.upper),
-            warnings=tuple(note.told(self.columns_of(setting)) for note in answer.warnings),
+            warnings=(*notes, *(out_of_order(answer) if found_in_order else ())),
             noise_low=tuple(low),
             noise_high=tuple(high),
             sampling_scales=tuple(self.method.relative_sampling(setting.rows) * values),
             flags=answer.flags,
+        )
+
+
+def out_of_order(answer: Estimate) -> Iterator[str]:
+    """That a later component is clearly above an earlier one, and how to report them then.
+
+    Directions come in the order of noisy eigenvalues of another matrix, and of scaled columns.
+    """
+    low, high = answer.noise_interval
+    missing = [Flag.NOT_FOUND in raised for raised in answer.flags] or [False] * len(high)
+    lowest = np.where(missing, np.inf, high)
+    least = np.minimum.accumulate(lowest)
+    above = np.flatnonzero(low[1:] > least[:-1]) + 1
+    if above.size:
+        later, earlier = int(above[0]), int(lowest[: above[0]].argmin())
+        order = ", ".join(str(k + 1) for k in np.argsort(-answer.values, kind="stable"))
+        yield (
+            f"out of order: component {later + 1} is clearly above component {earlier + 1}. Report "
+            f"components, with their loadings, in the order {order}: it costs nothing."
         )
 
 
