@@ -37,6 +37,7 @@ from dppca_odp.errors import DppcaError, InvalidPlan, InvalidRelease, PoorOutloo
 from dppca_odp.plan import Plan
 from dppca_odp.plots.pictures import save_pictures
 from dppca_odp.releases import Release
+from dppca_odp.session import UNCHARGED, interrupts_told, stored
 
 NAME = "dppca-odp"
 
@@ -182,33 +183,41 @@ def run(
 ) -> None:
     """Charge the plan's budget, release, and write release.json and its pictures."""
     with exit_status():
-        planned = Plan.read(plan)
-        accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
-        check_writable(out)
+        with interrupts_told(UNCHARGED):
+            planned = Plan.read(plan)
+            accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
+            check_writable(out)
         with outlook_on_stderr():
             release = planned.run(
                 data, accountant, key, fresh=fresh, purpose=purpose, progress=progress
             )
-        written = write_release(release, out)
-        for warning in release.warnings if as_json else ():  # else they are in what is printed
+        with interrupts_told(stored(release.release_key)):
+            written = write_release(release, out)
+            tell(release, accountant, as_json=as_json, fresh=fresh)
+            if not as_json:
+                console.print(f"Written to {out}: {', '.join(path.name for path in written)}")
+
+
+def tell(release: Release, accountant: Accountant, *, as_json: bool, fresh: bool) -> None:
+    """What was released, what it cost, and what is left."""
+    if as_json:
+        for warning in release.warnings:
             typer.echo(f"note: {warning}", err=True)
-        if as_json:
-            typer.echo(release.model_dump_json(indent=2))
-            return
-        cost = str(release.budget)
-        if release.from_ledger:
-            cost = "nothing: it was already paid for"
-        elif isinstance(accountant.rule, GaussianRule):
-            cost += f", counted as {gaussian_cost(release.stages).show_up()}"
-        console.print(release)
-        left = accountant.remaining().show_down()
-        console.print(f"Cost {cost}. {_pool(allocation)} has {left} left.")
-        console.print(f"Release key {release.release_key}.")
-        if "#" in release.release_key and not fresh and not release.from_ledger:
-            console.print(
-                "An earlier charge under this key left no release, and stays: see the report."
-            )
-        console.print(f"Written to {out}: {', '.join(path.name for path in written)}")
+        typer.echo(release.model_dump_json(indent=2))
+        return
+    cost = str(release.budget)
+    if release.from_ledger:
+        cost = "nothing: it was already paid for"
+    elif isinstance(accountant.rule, GaussianRule):
+        cost += f", counted as {gaussian_cost(release.stages).show_up()}"
+    console.print(release)
+    left = accountant.remaining().show_down()
+    console.print(f"Cost {cost}. {_pool(accountant.allocation)} has {left} left.")
+    console.print(f"Release key {release.release_key}.")
+    if "#" in release.release_key and not fresh and not release.from_ledger:
+        console.print(
+            "An earlier charge under this key left no release, and stays: see the report."
+        )
 
 
 @contextmanager
@@ -286,7 +295,7 @@ def write_release(release: Release, folder: Path) -> list[Path]:
             NAME,
             2,
             f"out must be a folder that can be written; got {folder}. The release is paid for and "
-            "in the ledger: run again with another folder, at no cost.",
+            "in the ledger: run again with another folder and not fresh, at no cost.",
         )
 
 
@@ -295,12 +304,8 @@ def exit_status() -> Iterator[None]:
     """Turn what is refused into one line on stderr and an exit status."""
     try:
         yield
-    except KeyboardInterrupt:
-        leave(
-            NAME,
-            INTERRUPTED,
-            "interrupted. A release that had begun is stored: run again to get it at no cost.",
-        )
+    except KeyboardInterrupt as interrupt:
+        leave(NAME, INTERRUPTED, f"interrupted. {interrupt}")  # what was charged, if it is known
     except (BudgetExceeded, NoGrant) as error:
         leave(NAME, 3, str(error))
     except (UnusableTable, TableMismatch) as error:

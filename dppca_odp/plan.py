@@ -47,7 +47,14 @@ from dppca_odp.primitives.stages import Ask, Program, make_committed_stages, mak
 from dppca_odp.progress import passes_of, progress_shown
 from dppca_odp.releases import Release
 from dppca_odp.scores.scores import Scores
-from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
+from dppca_odp.session import (
+    UNCHARGED,
+    charge_and_release,
+    check_loss,
+    from_ledger,
+    interrupts_deferred,
+    interrupts_told,
+)
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
 from dppca_odp.tables import load_table
 
@@ -326,35 +333,37 @@ class Plan(Fact):
             UnitMismatch, UnusableTable, TableMismatch, InvalidPlan, KeyConflict, BudgetExceeded:
                 nothing was charged.
             ReleaseFailed: the measurement stopped after its charge.
+            KeyboardInterrupt: with what was charged and stored till then.
         """
-        accountant.check_unit(self.unit)
-        if not fresh and (stored := self.stored(accountant, key)):
-            return stored
-        try:
-            rows = load_table(table, self.columns, self.labels)
-        except UnusableTable as error:
-            accountant.reject(str(error))
-            raise
-        planned = self.at(accountant)
-        with interrupts_deferred():  # privacy maps are Python callbacks, too
-            measurement = planned.make(len(rows))
-            price = planned.price(len(rows))
-            check_loss(measurement, self.unit.rows_per_person, price)
-        with in_one_line():
-            charge = Charge(
-                release_key=self.hash if key is None else key,
-                plan_hash=self.hash,
-                unit=self.unit,
-                budget=price,
-                composition=self.composition,
-                stages=tuple(line.stage for line in planned.stages(len(rows))),
-                actor=actor,
-                purpose=purpose,
-            )
+        with interrupts_told(UNCHARGED):
+            accountant.check_unit(self.unit)
+            if not fresh and (stored := self.stored(accountant, key)):
+                return stored
+            try:
+                rows = load_table(table, self.columns, self.labels)
+            except UnusableTable as error:
+                accountant.reject(str(error))
+                raise
+            planned = self.at(accountant)
+            with interrupts_deferred("until the plan is priced"):  # maps are Python callbacks
+                measurement = planned.make(len(rows))
+                price = planned.price(len(rows))
+                check_loss(measurement, self.unit.rows_per_person, price)
+            with in_one_line():
+                charge = Charge(
+                    release_key=self.hash if key is None else key,
+                    plan_hash=self.hash,
+                    unit=self.unit,
+                    budget=price,
+                    composition=self.composition,
+                    stages=tuple(line.stage for line in planned.stages(len(rows))),
+                    actor=actor,
+                    purpose=purpose,
+                )
 
-        if _is_covered(charge, accountant):
-            for caution in planned.cautions(len(rows)):
-                warnings.warn(f"before the charge: {caution}", PoorOutlook, stacklevel=2)
+            if _is_covered(charge, accountant):
+                for caution in planned.cautions(len(rows)):
+                    warnings.warn(f"before the charge: {caution}", PoorOutlook, stacklevel=2)
 
         def record(answers: Mapping[str, Any], release_key: str) -> Release:
             return Release(
