@@ -27,7 +27,7 @@ from accountant import (
     SumRule,
     TableMismatch,
 )
-from accountant.facts import in_one_line, quoted
+from accountant.facts import quoted
 from accountant.rules import gaussian_cost
 from accountant.scripts import INTERRUPTED, leave, run_script
 from dppca_odp.advice import advise as advise_on
@@ -144,7 +144,7 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Propose a plan for a budget, or say what would be enough; reads no data."""
-    with exit_status(), in_one_line():
+    with exit_status():
         unit = PrivacyUnit(rows_per_person=rows_per_person)
         advice = advise_on(Budget.of(epsilon, delta), rows, columns, components, unit)
         if as_json:

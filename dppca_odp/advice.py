@@ -28,7 +28,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from accountant.amounts import show_up
-from accountant.facts import Fact, in_one_line
+from accountant.facts import Fact
 from accountant.specs import Budget, PrivacyUnit
 from dppca_odp.columns import Column
 from dppca_odp.directions import Directions
@@ -123,21 +123,20 @@ def advise(
             f"components must be between 1 and the number of columns, {columns}; got "
             f"{components}. Use fewer."
         )
-    with in_one_line():
-        task = _Task(budget, unit, rows, columns)
-        if components is None:
-            components = task.most_components()
-        components = components or 1
-        candidates = [task.candidate(components, weights) for weights in WEIGHTS]
-        if enough := [candidate for candidate in candidates if candidate.is_enough]:
-            chosen = min(enough, key=lambda candidate: candidate.objective)
-            return task.advice(chosen, components, plan=chosen.plan)
-        return task.advice(
-            candidates[0],
-            components,
-            least_rows=task.least_rows(components),
-            least_epsilon=task.least_epsilon(components),
-        )
+    task = _Task(budget, unit, rows, columns)
+    if components is None:
+        components = task.most_components()
+    components = components or 1
+    candidates = [task.candidate(components, weights) for weights in WEIGHTS]
+    if enough := [candidate for candidate in candidates if candidate.is_enough]:
+        chosen = min(enough, key=lambda candidate: candidate.objective)
+        return task.advice(chosen, components, plan=chosen.plan)
+    return task.advice(
+        candidates[0],
+        components,
+        least_rows=task.least_rows(components),
+        least_epsilon=task.least_epsilon(components),
+    )
 
 
 class _Candidate(NamedTuple):

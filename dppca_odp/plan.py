@@ -25,7 +25,7 @@ from accountant.amounts import float_below, in_short, show_delta_down
 from accountant.composition import require_spendable
 from accountant.entries import canonical_json
 from accountant.errors import AccountantError, InvalidAmount
-from accountant.facts import Fact, in_one_line, read_file
+from accountant.facts import Fact, read_file
 from accountant.rules import (
     CommittedRule,
     Composition,
@@ -349,17 +349,16 @@ class Plan(Fact):
                 measurement = planned.make(len(rows))
                 price = planned.price(len(rows))
                 check_loss(measurement, self.unit.rows_per_person, price)
-            with in_one_line():
-                charge = Charge(
-                    release_key=self.hash if key is None else key,
-                    plan_hash=self.hash,
-                    unit=self.unit,
-                    budget=price,
-                    composition=self.composition,
-                    stages=tuple(line.stage for line in planned.stages(len(rows))),
-                    actor=actor,
-                    purpose=purpose,
-                )
+            charge = Charge(
+                release_key=self.hash if key is None else key,
+                plan_hash=self.hash,
+                unit=self.unit,
+                budget=price,
+                composition=self.composition,
+                stages=tuple(line.stage for line in planned.stages(len(rows))),
+                actor=actor,
+                purpose=purpose,
+            )
 
             if _is_covered(charge, accountant):
                 for caution in planned.cautions(len(rows)):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
+from accountant.errors import InvalidValue
 from accountant.gaussian import gaussian_mu
 from accountant.losses import GaussianLoss
 from accountant.specs import Budget
@@ -67,7 +67,7 @@ def test_no_parameter_must_be_given():
 
 @pytest.mark.parametrize("degree", [0, 1, 3, -2])
 def test_a_degree_that_makes_no_ring_is_refused(degree):
-    with pytest.raises(ValidationError):
+    with pytest.raises(InvalidValue):
         Adaptive(degree=degree)
 
 

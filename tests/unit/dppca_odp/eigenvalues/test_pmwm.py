@@ -3,9 +3,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from opendp.mod import OpenDPException
-from pydantic import ValidationError
 
 from accountant import Budget, GaussianLoss, PureLoss
+from accountant.errors import InvalidValue
 from accountant.gaussian import gaussian_mu
 from dppca_odp.eigenvalues.pmwm import PMWM, choose_cutoffs, make_pmwm, then_pmwm
 from dppca_odp.planned import Size
@@ -201,9 +201,7 @@ def test_every_float_is_answered(fill):
 
 @pytest.mark.parametrize(("low", "high"), [(10, 10), (11, 10)])
 def test_bounds_out_of_order_are_refused(low, high):
-    with pytest.raises(
-        ValidationError, match=f"lower_bound must be below .* got {low}.0 and {high}"
-    ):
+    with pytest.raises(InvalidValue, match=f"lower_bound must be below .* got {low}.0 and {high}"):
         method(lower_bound=low, upper_bound=high)
 
 
@@ -224,7 +222,7 @@ def test_bounds_out_of_order_are_refused(low, high):
     ],
 )
 def test_a_parameter_out_of_range_is_refused(name, value):
-    with pytest.raises(ValidationError, match=f"(?m)^{name}"):
+    with pytest.raises(InvalidValue, match=rf"^{name}\b"):
         method(**{name: value})
 
 
@@ -232,7 +230,7 @@ def test_a_parameter_out_of_range_is_refused(name, value):
 def test_the_bounds_have_no_default(name):
     asked = {"lower_bound": 0, "upper_bound": 1}
     del asked[name]
-    with pytest.raises(ValidationError, match=f"{name}\n  Field required"):
+    with pytest.raises(InvalidValue, match=f"^{name} must be given"):
         PMWM(**asked)
 
 
@@ -273,7 +271,7 @@ def test_the_method_makes_its_own_measurement():
 
 def test_a_split_of_a_ring_is_refused():
     with pytest.raises(
-        ValidationError,
+        InvalidValue,
         match=r'pair_rows must be "reuse" with a ring; got "split" and degree 4\. Only disjoint',
     ):
         method(degree=4)
