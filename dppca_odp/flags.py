@@ -11,6 +11,7 @@ class Flag(StrEnum):
     """Something to know about a component, drawn from released numbers."""
 
     NOT_FOUND = "not found"
+    UNCLEAR = "unclear scale"
     RARE_LARGE_VALUES = "rare large values"
     HEAVY_TAIL = "heavy tail"
     MIXED = "mixed"
@@ -44,6 +45,8 @@ OF_THE_BULK = Note(
 MEANINGS = {
     Flag.NOT_FOUND: "no scale was found, and 0 stands for its variance: the budget is too small "
     "for so few rows, or the rows hardly differ.",
+    Flag.UNCLEAR: "its scale is not clear by itself and was sought near those of the others: its "
+    "variance may be wrong by more than the noise.",
     Flag.RARE_LARGE_VALUES: "rare large values are most of its variance, which is likely higher "
     "than this: what lies beyond the cutoff is not in the noise.",
     Flag.HEAVY_TAIL: "in one of them at least, values far beyond those of a Gaussian column have "

@@ -30,7 +30,14 @@ from opendp.mod import Domain, Measurement, Metric
 from accountant.gaussian import gaussian_mu
 from accountant.losses import GaussianLoss
 from accountant.specs import Budget, Stage
+from dppca_odp.eigenvalues.matching import (
+    chance_of_scales,
+    full_signal,
+    least_signal,
+    match_scales,
+)
 from dppca_odp.eigenvalues.method import (
+    LIKELY,
     EigenvalueMethod,
     Estimate,
     ScaleOutlook,
@@ -41,14 +48,10 @@ from dppca_odp.eigenvalues.rules import (
     TAIL_COUNTS,
     Rare,
     Tail,
-    chance_of_scales,
     find_rare,
     find_tail,
-    full_signal,
     gaussian_cutoff,
     kept_cutoff,
-    likely_signal,
-    match_scales,
     read,
     units_of,
 )
@@ -75,9 +78,10 @@ from dppca_odp.primitives.sums import Limits
 from dppca_odp.spaces import matrix_shape, to_then
 from dppca_odp.values import Floats
 
-#: Parts of mu squared: of the scale what gives a Gaussian component this signal, in noise standard
-#: deviations, within these limits; of the tail, fixed; of the mean, the rest.
-AIM = 9.5
+#: Parts of mu squared: of the scale what finds Gaussian components with this chance, and at least
+#: this signal, in noise standard deviations, within limits; of the tail, fixed; of the mean, the
+#: rest.
+AIMED_CHANCE, AIMED_SIGNAL = 0.999, 7.0
 LEAST_SCALE_PART, MOST_SCALE_PART = Fraction("0.1"), Fraction("0.6")
 TAIL_PART = Fraction("0.18")
 
@@ -115,7 +119,7 @@ class Adaptive(EigenvalueMethod):
         noise, components = self.unit_noise(share, size), size.components
         full = full_signal(noise, components)
         part = Parts.of(noise, components, robust=self.robust).scale
-        needed = likely_signal(components) / (full * math.sqrt(MOST_SCALE_PART)) * 2 / noise
+        needed = least_signal(LIKELY, components) / (full * math.sqrt(MOST_SCALE_PART)) * 2 / noise
         by = f" / {size.rows_per_person}" if size.rows_per_person > 1 else ""
         return ScaleOutlook(
             chance=chance_of_scales(full * math.sqrt(part), components),
@@ -168,7 +172,8 @@ class Parts(NamedTuple):
 
         ``noise`` is that of a mean of values up to 1, were all of mu spent on it.
         """
-        wanted = Fraction(min((AIM / full_signal(noise, components)) ** 2, 1.0))
+        aim = max(AIMED_SIGNAL, least_signal(AIMED_CHANCE, components))
+        wanted = Fraction(min((aim / full_signal(noise, components)) ** 2, 1.0))
         scale = min(max(round(wanted, 6), LEAST_SCALE_PART), MOST_SCALE_PART)
         tail = Fraction(0) if robust else TAIL_PART
         return cls(scale, tail, 1 - scale - tail)
@@ -219,7 +224,8 @@ def estimate(ask: AskSums, looks: Looks, noise: float, parts: Parts, *, robust: 
     """Scales, then cutoffs, then means: from noisy answers alone."""
     mean_noise = noise / math.sqrt(parts.mean)
     octaves, octave_noise = looks.octave_shares(ask)
-    scales, mixed = match_scales(octaves, octave_noise)
+    matched = match_scales(octaves, octave_noise)
+    scales = matched.scales
     tail, rare = Tail(ROBUST_CUTOFF, 0), dict[int, Rare]()
     if not robust:
         for component, scale in enumerate(scales):
@@ -235,7 +241,7 @@ def estimate(ask: AskSums, looks: Looks, noise: float, parts: Parts, *, robust: 
     for component, found in rare.items():
         cutoffs[component] = found.cutoff(mean_noise * math.sqrt(len(rare)))
     means, mean_noises = looks.clipped_means(ask, cutoffs)
-    answer = read(means, mean_noises, cutoffs, tail, rare=list(rare), mixed=mixed)
+    answer = read(means, mean_noises, cutoffs, tail, rare=list(rare), matched=matched)
     return answer._replace(warnings=(OF_THE_BULK, *answer.warnings)) if robust else answer
 
 

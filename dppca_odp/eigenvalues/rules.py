@@ -1,4 +1,4 @@
-"""The rules of the adaptive method: from released numbers to scales, cutoffs and flags.
+"""The rules of the adaptive method: from released numbers to cutoffs, means and flags.
 
 They see no data and cost nothing. Octaves and tails come as shares of all pairs, with the standard
 deviation of the noise in them.
@@ -12,16 +12,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import ndtr
 
 from dppca_odp.earlier import TOLD_FROM_ZERO
-from dppca_odp.eigenvalues.method import LIKELY, NORMAL_95, Estimate
+from dppca_odp.eigenvalues.matching import Matched
+from dppca_odp.eigenvalues.method import NORMAL_95, Estimate
 from dppca_odp.eigenvalues.shape import (
-    SCALES,
     cutoff_of_tail,
     growth_of_clipped_mean,
-    octaves_at_scales,
     tail_share,
     variance_of_clipped_mean,
 )
@@ -29,20 +26,6 @@ from dppca_odp.flags import Flag, sentences
 from dppca_odp.primitives.octaves import OCTAVES, UPPER_ENDS
 from dppca_odp.primitives.sums import FULL_UNITS, allocated_units
 from dppca_odp.values import LARGEST_BOUND, Floats, Integers
-
-Flags = npt.NDArray[np.bool_]
-
-# --- scale -----------------------------------------------------------------------------------
-#: The least signal that counts as found, in noise standard deviations: by chance alone, one of 961
-#: scales in 50,000 looks.
-FOUND = 5.5
-#: Within so many octaves of a scale that is found there are fewer to choose from: one in 1,000.
-NEAR, FOUND_NEAR = 12, 4.0
-#: Euclidean norm of the shares of a Gaussian component's octaves.
-SIGNAL = 0.33
-
-#: Of the pairs: a component of which fewer look Gaussian at its scale is mixed.
-MIXED = 0.5
 
 # --- cutoffs, in scales ----------------------------------------------------------------------
 TAIL_COUNTS = 3
@@ -66,44 +49,7 @@ NOISE_EXPONENT, MOST_NOISE_RATIO = 0.75, 4
 SATURATED = 0.6
 
 
-# --- 1. scale --------------------------------------------------------------------------------
-
-
-def full_signal(noise: float, components: int) -> float:
-    """Of a Gaussian component at its own scale, were all of mu spent on its octaves."""
-    return SIGNAL / (noise * math.sqrt(2 * components))
-
-
-def chance_of_scales(signal: float, components: int) -> float:
-    """That one is found alone and the others near it, if the signal of each is normal."""
-    alone = 1 - (1 - float(ndtr(signal - FOUND))) ** components
-    return alone * float(ndtr(signal - FOUND_NEAR)) ** components
-
-
-def likely_signal(components: int) -> float:
-    """The least signal at which all are likely found."""
-    low, high = FOUND_NEAR, 4 * FOUND
-    for _ in range(50):
-        middle = (low + high) / 2
-        is_likely = chance_of_scales(middle, components) >= LIKELY
-        low, high = (low, middle) if is_likely else (middle, high)
-    return high
-
-
-def match_scales(octaves: Floats, noise: float) -> tuple[Floats, Flags]:
-    """The scales whose Gaussian components look most like these octaves, and which are mixed.
-
-    A matched filter: signals are in standard deviations of the noise. A component that is not clear
-    alone may be so among scales not far from those of others. Scale 0 if none is clear.
-    """
-    signals = octaves @ octaves_at_scales().T / noise
-    clear = signals.max(axis=1) >= FOUND
-    found = np.log2(SCALES[signals[clear].argmax(axis=1)])
-    near = (np.abs(np.log2(SCALES)[:, np.newaxis] - found) <= NEAR).any(axis=1)
-    signals[~clear] = np.where(near & (signals[~clear] >= FOUND_NEAR), signals[~clear], 0.0)
-    best = signals.max(axis=1)
-    scales = np.where(best > 0, SCALES[signals.argmax(axis=1)], 0.0)
-    return scales, (best + 2) * noise / SIGNAL < MIXED
+# --- 1. rare large values -------------------------------------------------------------------
 
 
 class Rare(NamedTuple):
@@ -217,7 +163,7 @@ def read(
     tail: Tail,
     *,
     rare: Sequence[int],
-    mixed: Flags,
+    matched: Matched,
 ) -> Estimate:
     """Variances from clipped means, the noise that is left in them, and what to know of them.
 
@@ -238,7 +184,8 @@ def read(
         Flag.NOT_FOUND: cutoffs == 0,
         Flag.RARE_LARGE_VALUES: is_rare,
         Flag.HEAVY_TAIL: in_bulk & (tail.doublings >= HEAVY),
-        Flag.MIXED: in_bulk & mixed,
+        Flag.UNCLEAR: in_bulk & matched.unclear,
+        Flag.MIXED: in_bulk & matched.mixed,
         Flag.SATURATED: in_bulk & (means > SATURATED * cutoffs),
         Flag.AT_ZERO: (cutoffs > 0) & (means < TOLD_FROM_ZERO * noise),
     }

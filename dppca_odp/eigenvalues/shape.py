@@ -13,8 +13,9 @@ from scipy.special import chdtr, chdtrc, chdtri
 from dppca_odp.primitives.octaves import UPPER_ENDS
 from dppca_odp.values import Floats
 
-#: Scales to choose from: quarters of octaves.
-SCALES: Floats = np.exp2(np.arange(-120, 120.25, 0.25))
+PER_OCTAVE = 4
+#: Scales to choose from.
+SCALES: Floats = np.exp2(np.arange(-120, 120 + 1 / PER_OCTAVE, 1 / PER_OCTAVE))
 
 
 @lru_cache(maxsize=1)

@@ -4,6 +4,7 @@ import pytest
 from dppca_odp.directions import NoisyDirections
 from dppca_odp.earlier import ColumnScales, find_loadings, find_scales, named
 from dppca_odp.eigenvalues.method import Estimate
+from dppca_odp.eigenvalues.matching import Matched
 from dppca_odp.eigenvalues.rules import Tail, read
 from dppca_odp.flags import Flag
 
@@ -67,9 +68,8 @@ class TestScales:
         cutoffs = rng.lognormal(sigma=9, size=number) * (rng.random(number) > 0.1)
         noise = cutoffs * rng.uniform(1e-4, 0.125, size=number)
         means = np.clip(rng.normal(size=number) * 3, -3, 9) * noise
-        answer = read(
-            means, noise, cutoffs, Tail(4.0, 0), rare=[], mixed=np.zeros(number, dtype=bool)
-        )
+        matched = Matched(cutoffs / 4, *np.zeros((2, number), dtype=bool))
+        answer = read(means, noise, cutoffs, Tail(4.0, 0), rare=[], matched=matched)
         flagged = [{Flag.NOT_FOUND, Flag.AT_ZERO} & set(flags) != set() for flags in answer.flags]
         found = find_scales("variances", {"variances": answer}).found
         assert 0.5 < np.mean(flagged) < 0.9

@@ -15,21 +15,14 @@ from accountant.gaussian import gaussian_mu
 from accountant.losses import GaussianLoss
 from accountant.specs import Budget
 from dppca_odp.eigenvalues.adaptive import (
-    AIM,
+    AIMED_SIGNAL,
     Adaptive,
     Parts,
     make_adaptive,
     then_adaptive,
 )
-from dppca_odp.eigenvalues.rules import (
-    FOUND,
-    FOUND_NEAR,
-    Rare,
-    find_rare,
-    full_signal,
-    match_scales,
-)
-from dppca_odp.eigenvalues.shape import octaves_at_scales, tail_share
+from dppca_odp.eigenvalues.matching import full_signal
+from dppca_odp.eigenvalues.rules import Rare, find_rare
 from dppca_odp.flags import MEANINGS, Flag, sentences
 from dppca_odp.planned import Size
 from dppca_odp.primitives.octaves import OCTAVES, UPPER_ENDS
@@ -89,7 +82,9 @@ def test_the_scale_has_what_it_needs_and_no_more():
     components = 5
     for noise in (5e-3, 6e-3, 8e-3):
         part = Parts.of(noise, components, robust=False).scale
-        assert full_signal(noise, components) * math.sqrt(part) == pytest.approx(AIM, rel=1e-3)
+        assert full_signal(noise, components) * math.sqrt(part) == pytest.approx(
+            AIMED_SIGNAL, rel=1e-3
+        )
     assert Parts.of(1e-6, components, robust=False).scale == Fraction("0.1")
     assert Parts.of(1.0, components, robust=False).scale == Fraction("0.6")
 
@@ -135,51 +130,6 @@ def octaves_of(values: np.ndarray) -> np.ndarray:
 
 def chi_squared(rows: int = 100_000) -> np.ndarray:
     return np.random.default_rng(6).chisquare(1, size=rows)
-
-
-def octaves_at(variance: float) -> np.ndarray:
-    ends = UPPER_ENDS / variance
-    return tail_share(ends / 2) - tail_share(ends)
-
-
-@settings(deadline=None)
-@given(st.integers(-110, 110), st.floats(1, 2))
-def test_a_scale_is_found_within_a_quarter_of_an_octave(power, factor):
-    variance = factor * 2.0**power
-    (scale,), (mixed,) = match_scales(octaves_at(variance)[np.newaxis], noise=1e-3)
-    assert abs(math.log2(scale / variance)) <= 0.126
-    assert not mixed
-
-
-@pytest.mark.parametrize(("share", "mixed"), [(0.45, True), (0.55, False)])
-def test_a_component_of_which_less_than_half_looks_gaussian_is_mixed(share, mixed):
-    octaves = share * octaves_at(1.0)
-    octaves[0] += 1 - share
-    assert match_scales(octaves[np.newaxis], noise=1e-4)[1].tolist() == [mixed]
-
-
-@pytest.mark.parametrize(("signal", "found"), [(FOUND - 0.01, False), (FOUND + 0.01, True)])
-def test_alone_a_scale_must_be_clear(signal, found):
-    (scale,), _ = match_scales(signal * 1e-3 * octaves_at_scales()[[480]], noise=1e-3)
-    assert (scale > 0) == found
-
-
-@pytest.mark.parametrize(
-    ("signal", "octaves_away", "found"),
-    [(FOUND_NEAR + 0.01, 11, True), (FOUND_NEAR + 0.01, 14, False), (FOUND_NEAR - 0.01, 1, False)],
-)
-def test_near_one_that_is_found_a_scale_may_be_less_clear(signal, octaves_away, found):
-    templates = octaves_at_scales()
-    octaves = 1e-3 * np.array([9 * templates[400], signal * templates[400 + 4 * octaves_away]])
-    scales, _ = match_scales(octaves, noise=1e-3)
-    assert scales[0] > 0
-    assert (scales[1] > 0) == found
-
-
-def test_zeros_have_no_scale():
-    nothing = np.zeros((2, OCTAVES))
-    nothing[0, 0] = 1.0
-    assert match_scales(nothing, noise=1e-6)[0].tolist() == [0, 0]
 
 
 def test_rare_large_values_are_found_far_out_and_bound_the_mean_from_below():

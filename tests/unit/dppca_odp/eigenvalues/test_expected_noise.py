@@ -91,7 +91,7 @@ def test_sampling_is_that_of_the_pairs_in_use(method, factor):
 
 
 @pytest.mark.parametrize(
-    ("rows", "verdict"), [(200, "not likely"), (550, "uncertain"), (1000, "likely")]
+    ("rows", "verdict"), [(200, "not likely"), (340, "uncertain"), (1000, "likely")]
 )
 def test_the_adaptive_method_knows_whether_it_will_find_scales(rows, verdict):
     outlook = Adaptive().scale_outlook(SHARE, Size(rows, 5, 1))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from dppca_odp.eigenvalues.rules import SIGNAL
+from dppca_odp.eigenvalues.matching import SIGNAL
 from dppca_odp.eigenvalues.shape import (
     SCALES,
     cutoff_of_tail,
