@@ -3,8 +3,8 @@ import pytest
 
 from dppca_odp.directions import NoisyDirections
 from dppca_odp.earlier import ColumnScales, find_loadings, find_scales, named
-from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.matching import Matched
+from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.rules import Tail, read
 from dppca_odp.flags import Flag
 

@@ -216,7 +216,7 @@ class TestFailure:
                 "RuntimeError",
             ),
             (lambda table: table[0, 0], lambda answer, key: answer, "AttributeError"),
-            (lambda table: f"{table[0, 0]}x", record, "ValidationError"),
+            (lambda table: f"{table[0, 0]}x", record, "InvalidValue"),
         ],
         ids=["the measurement", "the record", "no release", "an answer that is none"],
     )
