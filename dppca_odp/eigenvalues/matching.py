@@ -32,8 +32,8 @@ WINDOWS, IN_WINDOW = (4, 8, 16), 0.9
 #: Euclidean norm of the shares of a Gaussian component's octaves.
 SIGNAL = 0.33
 #: Others have smaller signals: a half, a quarter and so on, down to this many standard deviations
-#: of the noise; so probable are all of them together.
-LEAST_SIGNAL, NOT_GAUSSIAN = 3.0, 0.01
+#: of the noise. So probable is that, among those near each other and then among the rest.
+LEAST_SIGNAL, NOT_GAUSSIAN = 3.0, (0.01, 0.5)
 #: Logarithms of how many places there are for a component in its window, and for the window.
 PLACES, TOGETHER = 0.8, 4.0
 #: The probability to be in the window that makes a component found, and beyond doubt.
@@ -61,18 +61,16 @@ def match_scales(octaves: Floats, noise: float) -> Matched:
     Those that lie together are found together; then the rest is searched alike.
     """
     signals = octaves @ octaves_at_scales().T / noise
-    evidence = _evidence(signals, SIGNAL / noise)
-    components = len(octaves)
-    scales, presence = np.zeros(components), np.zeros(components)
-    left = np.arange(components)
-    while len(left):
-        window = _search(evidence[left])
-        found = window.presence >= FOUND
-        if window.evidence < math.log(ENOUGH) or not found.any():
-            break
-        scales[left[found]] = np.exp2(window.positions[found])
-        presence[left[found]] = window.presence[found]
-        left = left[~found]
+    scales, presence = np.zeros((2, len(octaves)))
+    for not_gaussian in NOT_GAUSSIAN:
+        evidence = _evidence(signals, SIGNAL / noise, not_gaussian)
+        while (left := np.flatnonzero(scales == 0)).size:
+            window = _search(evidence[left])
+            found = window.presence >= FOUND
+            if window.evidence < math.log(ENOUGH) or not found.any():
+                break
+            scales[left[found]] = np.exp2(window.positions[found])
+            presence[left[found]] = window.presence[found]
     return Matched(
         scales=scales,
         unclear=(scales > 0) & (presence < CLEAR),
@@ -80,10 +78,10 @@ def match_scales(octaves: Floats, noise: float) -> Matched:
     )
 
 
-def _evidence(signals: Floats, full: float) -> Floats:
+def _evidence(signals: Floats, full: float, not_gaussian: float) -> Floats:
     """Its logarithm for a component at each scale; a Gaussian one has the signal ``full``."""
     halvings = max(0, int(math.log2(max(full, LEAST_SIGNAL) / LEAST_SIGNAL)))
-    weights = [1 - NOT_GAUSSIAN, *[NOT_GAUSSIAN / halvings] * halvings] if halvings else [1.0]
+    weights = [1 - not_gaussian, *[not_gaussian / halvings] * halvings] if halvings else [1.0]
     strengths = full * 0.5 ** np.arange(halvings + 1)
     each = np.multiply.outer(strengths, signals) - strengths[:, None, None] ** 2 / 2
     return logsumexp(each, axis=0, b=np.array(weights)[:, None, None])
