@@ -17,7 +17,6 @@ from accountant.audit import Audit, Problem
 from accountant.databases.schema import FORMAT
 from accountant.errors import AccountantError, InvalidValue
 from accountant.exports import write_export
-from accountant.facts import in_one_line
 from accountant.heads import Head, head_of
 from accountant.ledger import Ledger, upgrade
 from accountant.registry.choices import ProductType, Sector
@@ -317,8 +316,7 @@ def upgrade_ledger(ledger: LedgerAddress) -> None:
 
 
 def _unit(rows_per_person: int) -> PrivacyUnit:
-    with in_one_line():
-        return PrivacyUnit(rows_per_person=rows_per_person)
+    return PrivacyUnit(rows_per_person=rows_per_person)
 
 
 def _part(epsilon: str | None, delta: str | None, mu: str | None, set_aside: str) -> AnyBudget:

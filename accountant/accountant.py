@@ -23,7 +23,7 @@ from accountant.errors import (
     TableMismatch,
     UnitMismatch,
 )
-from accountant.facts import LONGEST_WORDS, check_name, check_reason, in_one_line, one_line
+from accountant.facts import LONGEST_WORDS, check_name, check_reason, one_line
 from accountant.keys import Authorization, StoredRelease, check_key, check_plan
 from accountant.ledger import Ledger, Records, Transaction
 from accountant.rules import GaussianRule, GrantRule
@@ -86,17 +86,16 @@ class Accountant:
                 "rows and columns must be given together; got one of them. Give both or neither."
             )
         table = None if rows is None or columns is None else _table(rows, columns)
-        require_spendable(budget)
-        with in_one_line():
-            terms = Grant(
-                budget=budget,
-                rule=rule,
-                set_aside=parse_amount(set_aside, "set_aside"),
-                unit=unit,
-                table=table,
-                actor=actor or "",
-                purpose=purpose,
-            )
+        terms = Grant(
+            budget=budget,
+            rule=rule,
+            set_aside=parse_amount(set_aside, "set_aside"),
+            unit=unit,
+            table=table,
+            actor=actor or "",
+            purpose=purpose,
+        )
+        require_spendable(terms.budget)
         if not isinstance(ledger, Ledger):
             grants.check_terms(data_set, terms)
             ledger = Ledger.create(ledger)
@@ -123,8 +122,7 @@ class Accountant:
             BudgetExceeded: the free pool holds less.
             GrantConflict: the allocation has another budget, and this is no raise.
         """
-        with in_one_line():
-            terms = Allocation(budget=budget, actor=actor or "", purpose=purpose)
+        terms = Allocation(budget=budget, actor=actor or "", purpose=purpose)
         with self.ledger.transaction() as transaction:
             signed = _signed(terms, transaction)
             grants.allocate(transaction, self.data_set, allocation, signed, reason)
@@ -137,8 +135,7 @@ class Accountant:
             OutOfOrder: there is no such charge, or its measurement may have run.
         """
         check_name(release_key, "release_key")
-        with in_one_line():
-            terms = Void(actor=actor or "", reason=reason)
+        terms = Void(actor=actor or "", reason=reason)
         with self.ledger.transaction() as transaction:
             grants.void(transaction, self.data_set, release_key, _signed(terms, transaction))
 
@@ -385,8 +382,7 @@ def _match_table(book: Book, read: TableFacts) -> None:
 
 
 def _table(rows: int, columns: Iterable[str]) -> TableFacts:
-    with in_one_line():
-        return TableFacts(rows=rows, columns=tuple(columns))
+    return TableFacts(rows=rows, columns=tuple(columns))
 
 
 def _no_grant(address: str, data_set: str, why: str) -> NoGrant:

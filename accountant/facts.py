@@ -7,11 +7,11 @@ import inspect
 import os
 import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -23,7 +23,7 @@ from pydantic import (
     ValidationInfo,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, ErrorDetails
 
 from accountant.errors import InvalidValue
 
@@ -37,6 +37,17 @@ class Fact(BaseModel):
     """A frozen model that refuses fields it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    if not TYPE_CHECKING:  # which knows the fields of each model from the one it replaces
+
+        def __init__(self, /, **fields: object) -> None:
+            """Whoever writes a call gets one line; `model_validate` reports as pydantic does."""
+            try:
+                self.__pydantic_validator__.validate_python(fields, self_instance=self)
+            except ValidationError as error:
+                raise in_words(error) from None
+
+        __init__.__pydantic_base_init__ = True  # what is nested is built without this detour
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -78,7 +89,16 @@ def in_one_line() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        raise InvalidValue(first_problem(error)) from None
+        raise in_words(error) from None
+
+
+def in_words(error: ValidationError) -> InvalidValue:
+    """The first problem: as it was raised, where it stands alone; otherwise in one line."""
+    problem = _first(error)
+    raised = problem.get("ctx", {}).get("error")
+    if isinstance(raised, InvalidValue) and len(problem["loc"]) <= 1:
+        return raised
+    return InvalidValue(first_problem(error))
 
 
 def read_file(
@@ -100,11 +120,16 @@ def read_file(
         raise error(f"{Path(path).name}: {first_problem(problem)}") from None
 
 
-def first_problem(error: ValidationError) -> str:
-    """The first problem of a model in one line, with where it is."""
+def _first(error: ValidationError) -> ErrorDetails:
+    """A misspelt key before all others: it may be why they are there."""
     problems = error.errors(include_url=False)
     misspelt = [problem for problem in problems if problem["type"] == "extra_forbidden"]
-    problem = (misspelt or problems)[0]
+    return (misspelt or problems)[0]
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first problem of a model in one line, with where it is."""
+    problem = _first(error)
     kind, text = problem["type"], problem["msg"]
     path = [str(part) for part in problem["loc"]]
     where = ".".join(part for part in path if part.isidentifier() or part.isdigit()) or "the value"
@@ -120,10 +145,42 @@ def first_problem(error: ValidationError) -> str:
     if kind == "union_tag_invalid":
         known, got = problem["ctx"]["expected_tags"], problem["ctx"]["tag"]
         return f"{where} must be of kind {known}; got {got!r}. Choose one."
-    if text.startswith("Input should "):
-        must, got = text.removeprefix("Input should "), quoted(problem["input"])
+    if kind == "union_tag_not_found":
+        return f"{where} must say its kind; got none. Add it."
+    must, got = _must(kind, problem.get("ctx", {})), quoted(problem["input"])
+    if not must and text.startswith("Input should "):
+        must = text.removeprefix("Input should ")
+    if must:
         return f"{where} must {must}; got {got}. Change that value."
     return f"{where} must be valid; got another thing: {text}. Change it."
+
+
+def _must(kind: str, limits: Mapping[str, Any]) -> str:
+    """What pydantic says of this kind, as people do; nothing if they would say the same."""
+    if kind == "multiple_of" and limits["multiple_of"] == 2:
+        return "be even"
+    plain = {
+        name: f"{limit:g}" if type(limit) is float else limit for name, limit in limits.items()
+    }
+    return _WORDS.get(kind, "").format_map(plain)
+
+
+_WORDS = {
+    **dict.fromkeys(("bool_type", "bool_parsing"), "be true or false"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "be a number"),
+    "string_type": "be text",
+    "tuple_type": "be a list",
+    "dict_type": "be an object",
+    "model_type": "be a {class_name}, or an object with its fields",
+    "model_attributes_type": "be an object with its kind and its fields",
+    "greater_than": "be above {gt}",
+    "greater_than_equal": "be at least {ge}",
+    "less_than": "be below {lt}",
+    "less_than_equal": "be at most {le}",
+    "too_short": "hold at least {min_length}",
+    "too_long": "hold at most {max_length}",
+}
 
 
 def quoted(value: object) -> str:
@@ -134,6 +191,8 @@ def quoted(value: object) -> str:
 
 def check_words(value: str, name: str, longest: int = LONGEST_WORDS) -> str:
     """The value, if it prints on one line and is not too long; InvalidValue otherwise."""
+    if not isinstance(value, str):
+        raise InvalidValue(f"{name} must be text; got {quoted(value)}. Write it in quotes.")
     if len(value) > longest:
         raise InvalidValue(
             f"{name} must have at most {longest} characters; got {len(value)}. Shorten it."

@@ -10,7 +10,7 @@ from accountant.books import Book
 from accountant.composition import require_fit, require_spendable
 from accountant.entries import Allocation, Grant, Raise, Void
 from accountant.errors import GrantConflict, InvalidAmount, OutOfOrder
-from accountant.facts import check_title, in_one_line, look_alike, quoted
+from accountant.facts import check_title, look_alike, quoted
 from accountant.ledger import Transaction
 from accountant.rules import GaussianRule
 from accountant.specs import AnyBudget, Budget, TableFacts
@@ -178,6 +178,5 @@ def _raise_to(
     actor: str,
     reason: str | None,
 ) -> None:
-    with in_one_line():
-        raised = Raise(budget=budget, actor=actor, reason=reason or "")
+    raised = Raise(budget=budget, actor=actor, reason=reason or "")
     transaction.append(data_set, "raise", raised, allocation=allocation)

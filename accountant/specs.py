@@ -8,7 +8,7 @@ from functools import reduce
 from operator import add, le, sub
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
 from accountant.amounts import (
     Amount,
@@ -41,16 +41,8 @@ class _Amounts(Fact):
 
     @classmethod
     def of(cls, *amounts: Any) -> Self:
-        """Of exact amounts, in order. Raises InvalidAmount itself, not a ValidationError."""
+        """Of exact amounts, in order. Raises InvalidAmount."""
         raise NotImplementedError
-
-    @classmethod
-    def _of(cls, **amounts: Any) -> Self:
-        """Of exact amounts by their names."""
-        try:
-            return cls(**amounts)
-        except ValidationError as problem:
-            raise problem.errors()[0]["ctx"]["error"] from None
 
     @property
     def coordinates(self) -> tuple[Fraction, ...]:
@@ -101,9 +93,9 @@ class Budget(_Amounts):
     _delta_below_one = field_validator("delta")(check_delta)
 
     @classmethod
-    def of(cls, epsilon: object, delta: object) -> Self:
-        """The budget of two exact amounts. Raises InvalidAmount itself, not a ValidationError."""
-        return cls._of(epsilon=epsilon, delta=delta)
+    def of(cls, epsilon: Any, delta: Any) -> Self:
+        """The budget of two exact amounts. Raises InvalidAmount."""
+        return cls(epsilon=epsilon, delta=delta)
 
     @property
     def coordinates(self) -> tuple[Fraction, Fraction]:
@@ -137,9 +129,9 @@ class GaussianBudget(_Amounts):
     """For the rounding of Gaussian noise: the total variation between answers and exact ones."""
 
     @classmethod
-    def of(cls, mu_squared: object, delta: object = 0, leak: object = 0) -> Self:
-        """Of three exact amounts. Raises InvalidAmount itself, not a ValidationError."""
-        return cls._of(mu_squared=mu_squared, delta=delta, leak=leak)
+    def of(cls, mu_squared: Any, delta: Any = 0, leak: Any = 0) -> Self:
+        """Of three exact amounts. Raises InvalidAmount."""
+        return cls(mu_squared=mu_squared, delta=delta, leak=leak)
 
     @property
     def coordinates(self) -> tuple[Fraction, Fraction, Fraction]:

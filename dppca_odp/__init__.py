@@ -32,6 +32,7 @@ from dppca_odp.errors import (
     InvalidPlan,
     InvalidRelease,
     LossExceedsCharge,
+    PoorOutlook,
     ReleaseFailed,
     UnusableTable,
 )
@@ -165,6 +166,7 @@ __all__ = [
     "Noisy",
     "Pairing",
     "Plan",
+    "PoorOutlook",
     "PrivacyUnit",
     "PrivateFrame",
     "Quantile",

@@ -7,10 +7,11 @@ Exit status: 0 done; 1 a release that stopped after its charge, or a bug caught 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -26,16 +27,17 @@ from accountant import (
     SumRule,
     TableMismatch,
 )
-from accountant.facts import in_one_line, quoted
+from accountant.facts import quoted
 from accountant.rules import gaussian_cost
 from accountant.scripts import INTERRUPTED, leave, run_script
 from dppca_odp.advice import advise as advise_on
 from dppca_odp.budgets import ShareBudget
 from dppca_odp.eigenvalues.scree import Scree
-from dppca_odp.errors import DppcaError, InvalidPlan, InvalidRelease, UnusableTable
+from dppca_odp.errors import DppcaError, InvalidPlan, InvalidRelease, PoorOutlook, UnusableTable
 from dppca_odp.plan import Plan
 from dppca_odp.plots.pictures import save_pictures
 from dppca_odp.releases import Release
+from dppca_odp.session import UNCHARGED, interrupts_told, stored
 
 NAME = "dppca-odp"
 
@@ -142,7 +144,7 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Propose a plan for a budget, or say what would be enough; reads no data."""
-    with exit_status(), in_one_line():
+    with exit_status():
         unit = PrivacyUnit(rows_per_person=rows_per_person)
         advice = advise_on(Budget.of(epsilon, delta), rows, columns, components, unit)
         if as_json:
@@ -181,32 +183,54 @@ def run(
 ) -> None:
     """Charge the plan's budget, release, and write release.json and its pictures."""
     with exit_status():
-        planned = Plan.read(plan)
-        accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
-        check_writable(out)
-        release = planned.run(
-            data, accountant, key, fresh=fresh, purpose=purpose, progress=progress
-        )
-        written = write_release(release, out)
-        for warning in release.warnings if as_json else ():  # else they are in what is printed
-            typer.echo(f"note: {warning}", err=True)
-        if as_json:
-            typer.echo(release.model_dump_json(indent=2))
-            return
-        cost = str(release.budget)
-        if release.from_ledger:
-            cost = "nothing: it was already paid for"
-        elif isinstance(accountant.rule, GaussianRule):
-            cost += f", counted as {gaussian_cost(release.stages).show_up()}"
-        console.print(release)
-        left = accountant.remaining().show_down()
-        console.print(f"Cost {cost}. {_pool(allocation)} has {left} left.")
-        console.print(f"Release key {release.release_key}.")
-        if "#" in release.release_key and not fresh and not release.from_ledger:
-            console.print(
-                "An earlier charge under this key left no release, and stays: see the report."
+        with interrupts_told(UNCHARGED):
+            planned = Plan.read(plan)
+            accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
+            check_writable(out)
+        with outlook_on_stderr():
+            release = planned.run(
+                data, accountant, key, fresh=fresh, purpose=purpose, progress=progress
             )
-        console.print(f"Written to {out}: {', '.join(path.name for path in written)}")
+        with interrupts_told(stored(release.release_key)):
+            written = write_release(release, out)
+            tell(release, accountant, as_json=as_json, fresh=fresh)
+            if not as_json:
+                console.print(f"Written to {out}: {', '.join(path.name for path in written)}")
+
+
+def tell(release: Release, accountant: Accountant, *, as_json: bool, fresh: bool) -> None:
+    """What was released, what it cost, and what is left."""
+    if as_json:
+        for warning in release.warnings:
+            typer.echo(f"note: {warning}", err=True)
+        typer.echo(release.model_dump_json(indent=2))
+        return
+    cost = str(release.budget)
+    if release.from_ledger:
+        cost = "nothing: it was already paid for"
+    elif isinstance(accountant.rule, GaussianRule):
+        cost += f", counted as {gaussian_cost(release.stages).show_up()}"
+    console.print(release)
+    left = accountant.remaining().show_down()
+    console.print(f"Cost {cost}. {_pool(accountant.allocation)} has {left} left.")
+    console.print(f"Release key {release.release_key}.")
+    if "#" in release.release_key and not fresh and not release.from_ledger:
+        console.print(
+            "An earlier charge under this key left no release, and stays: see the report."
+        )
+
+
+@contextmanager
+def outlook_on_stderr() -> Iterator[None]:
+    """Say what is warned of before a charge, when it is."""
+
+    def say(message: Warning | str, *where: Any, **more: Any) -> None:
+        typer.echo(f"note: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PoorOutlook)
+        warnings.showwarning = say
+        yield
 
 
 def _pool(allocation: str | None) -> str:
@@ -271,7 +295,7 @@ def write_release(release: Release, folder: Path) -> list[Path]:
             NAME,
             2,
             f"out must be a folder that can be written; got {folder}. The release is paid for and "
-            "in the ledger: run again with another folder, at no cost.",
+            "in the ledger: run again with another folder and not fresh, at no cost.",
         )
 
 
@@ -280,12 +304,8 @@ def exit_status() -> Iterator[None]:
     """Turn what is refused into one line on stderr and an exit status."""
     try:
         yield
-    except KeyboardInterrupt:
-        leave(
-            NAME,
-            INTERRUPTED,
-            "interrupted. A release that had begun is stored: run again to get it at no cost.",
-        )
+    except KeyboardInterrupt as interrupt:
+        leave(NAME, INTERRUPTED, f"interrupted. {interrupt}")  # what was charged, if it is known
     except (BudgetExceeded, NoGrant) as error:
         leave(NAME, 3, str(error))
     except (UnusableTable, TableMismatch) as error:

@@ -28,18 +28,18 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from accountant.amounts import show_up
-from accountant.facts import Fact, in_one_line
+from accountant.facts import Fact
 from accountant.specs import Budget, PrivacyUnit
 from dppca_odp.columns import Column
 from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.adaptive import Adaptive
-from dppca_odp.eigenvalues.method import ScaleOutlook
+from dppca_odp.eigenvalues.method import ScaleOutlook, in_percent
 from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan
 from dppca_odp.paper import on_paper
 from dppca_odp.plan import Plan
 from dppca_odp.planned import Size
-from dppca_odp.preview import in_percent
+from dppca_odp.preview import delta_cautions
 from dppca_odp.values import Floats
 
 #: Weights of directions and scree to choose from; the first finds scales best.
@@ -81,7 +81,8 @@ class Advice(Fact):
 
     def sentences(self) -> tuple[str, ...]:
         """The advice in words."""
-        return tuple(_proposal(self, self.plan) if self.plan else _refusal(self))
+        told = _proposal(self, self.plan) if self.plan else _refusal(self)
+        return (*told, *delta_cautions(self.budget.delta, self.rows, self.unit))
 
     def __rich__(self) -> RenderableType:
         lines = [Text(sentence) for sentence in self.sentences()]
@@ -122,21 +123,20 @@ def advise(
             f"components must be between 1 and the number of columns, {columns}; got "
             f"{components}. Use fewer."
         )
-    with in_one_line():
-        task = _Task(budget, unit, rows, columns)
-        if components is None:
-            components = task.most_components()
-        components = components or 1
-        candidates = [task.candidate(components, weights) for weights in WEIGHTS]
-        if enough := [candidate for candidate in candidates if candidate.is_enough]:
-            chosen = min(enough, key=lambda candidate: candidate.objective)
-            return task.advice(chosen, components, plan=chosen.plan)
-        return task.advice(
-            candidates[0],
-            components,
-            least_rows=task.least_rows(components),
-            least_epsilon=task.least_epsilon(components),
-        )
+    task = _Task(budget, unit, rows, columns)
+    if components is None:
+        components = task.most_components()
+    components = components or 1
+    candidates = [task.candidate(components, weights) for weights in WEIGHTS]
+    if enough := [candidate for candidate in candidates if candidate.is_enough]:
+        chosen = min(enough, key=lambda candidate: candidate.objective)
+        return task.advice(chosen, components, plan=chosen.plan)
+    return task.advice(
+        candidates[0],
+        components,
+        least_rows=task.least_rows(components),
+        least_epsilon=task.least_epsilon(components),
+    )
 
 
 class _Candidate(NamedTuple):

@@ -13,7 +13,8 @@ Source: the ``dppca`` package, dp_pc_dir. Differences: pairs on a ring instead o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -26,6 +27,7 @@ from accountant.amounts import float_above, root_above
 from accountant.specs import Budget, Stage
 from dppca_odp.columns import Label
 from dppca_odp.earlier import AXES, ColumnScales, find_scales
+from dppca_odp.flags import about
 from dppca_odp.planned import PlannedRelease, PlannedStage, RingDegree, Setting
 from dppca_odp.primitives.columns import make_leading_columns, then_scaled_columns
 from dppca_odp.primitives.noise import GaussianStage, gaussian_stage, then_gaussian
@@ -49,6 +51,8 @@ EXACT_PAIRS = 2**13
 SMALL_PRODUCT = 2**18
 #: Bits left for the sums; the noise needs the rest of 63.
 SUM_BITS = 56
+#: Noise that hides so large a part of all variation is told before it is paid for.
+MOST_HIDDEN = 0.5
 UNSCALED = (
     "left unscaled: a variance could not be told from 0 at its noise. Where a column hardly varies "
     "that is right; one in large units may now outweigh the others."
@@ -91,6 +95,23 @@ class Directions(PlannedRelease):
             ),
         )
 
+    def cautions(self, share: Budget, setting: Setting) -> Iterator[str]:
+        """That noise of the matrix hides even a direction with half of all variation.
+
+        Off the diagonal noise is sigma / sqrt(2); it hides a part of sqrt(p) of that, or less
+        (Benaych-Georges and Nadakuditi 2011).
+        """
+        (matrix,) = self.stages(share, setting)
+        assert matrix.noise_scale is not None
+        hidden = matrix.noise_scale * math.sqrt(setting.columns / 2)
+        if hidden >= 1:
+            yield "noise hides every direction, whatever the rows: directions will be noise."
+        elif hidden >= MOST_HIDDEN:
+            yield (
+                f"noise hides every direction with less than {hidden:.0%} of all variation: "
+                "directions will likely be noise."
+            )
+
     def program(
         self,
         input_domain: Domain,
@@ -130,8 +151,8 @@ class Directions(PlannedRelease):
         unscaled = ""
         if answer.scales:
             scales = tuple(answer.scales.values.tolist())
-            columns = zip(setting.names, answer.scales.found, strict=True)
-            unscaled = ", ".join(name for name, found in columns if not found)
+            missed = np.flatnonzero(~answer.scales.found) + 1
+            unscaled = about(missed.tolist(), setting.names) if missed.size else ""
         return ReleasedDirections(
             name=self.name,
             vectors=answer.vectors.tolist(),

@@ -25,3 +25,7 @@ class ReleaseFailed(DppcaError):
 
 class LossExceedsCharge(DppcaError):
     """A measurement whose own privacy map exceeds its planned charge: a bug, stopped in time."""
+
+
+class PoorOutlook(UserWarning):
+    """Said before a charge, from public numbers alone: what is paid for will likely be noise."""

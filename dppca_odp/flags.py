@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Flag(StrEnum):
@@ -18,7 +19,25 @@ class Flag(StrEnum):
     AT_ZERO = "at zero"
 
 
-OF_THE_BULK = (
+def about(components: Sequence[int], columns: Sequence[str] = ()) -> str:
+    """These components, counted from 1; along the axes they are the columns of these names."""
+    kind = "column" if columns else "component"
+    names = [columns[number - 1] if columns else str(number) for number in components]
+    return f"{kind}{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+class Note(NamedTuple):
+    """A sentence of a release, and the components it is about, counted from 1; none: all."""
+
+    text: str
+    components: tuple[int, ...] = ()
+
+    def told(self, columns: Sequence[str] = ()) -> str:
+        """With its components; along the axes with columns of these names."""
+        return f"{about(self.components, columns)}: {self.text}" if self.components else self.text
+
+
+OF_THE_BULK = Note(
     "robust: the values are scales of the bulk of the rows, equal to variances "
     "for Gaussian columns."
 )
@@ -39,9 +58,9 @@ MEANINGS = {
 }
 
 
-def sentences(flags: Sequence[Sequence[Flag]]) -> Iterator[str]:
+def sentences(flags: Sequence[Sequence[Flag]]) -> Iterator[Note]:
     """Each flag that is raised, with the components it is about."""
     for flag, meaning in MEANINGS.items():
-        about = [str(number) for number, raised in enumerate(flags, start=1) if flag in raised]
-        if about:
-            yield f"component{'s' if len(about) > 1 else ''} {', '.join(about)}: {flag}: {meaning}"
+        found = tuple(number for number, raised in enumerate(flags, start=1) if flag in raised)
+        if found:
+            yield Note(f"{flag}: {meaning}", found)

@@ -7,6 +7,7 @@ measurement, and run against an accountant.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -23,8 +24,8 @@ from accountant import Accountant, Charge
 from accountant.amounts import float_below, in_short, show_delta_down
 from accountant.composition import require_spendable
 from accountant.entries import canonical_json
-from accountant.errors import InvalidAmount
-from accountant.facts import Fact, in_one_line, read_file
+from accountant.errors import AccountantError, InvalidAmount
+from accountant.facts import Fact, read_file
 from accountant.rules import (
     CommittedRule,
     Composition,
@@ -38,15 +39,22 @@ from dppca_odp.columns import Column, Label
 from dppca_odp.directions import Directions
 from dppca_odp.earlier import AXES
 from dppca_odp.eigenvalues.scree import Scree
-from dppca_odp.errors import InvalidPlan, UnusableTable
+from dppca_odp.errors import InvalidPlan, PoorOutlook, UnusableTable
 from dppca_odp.factors import LEAST, largest_factor
 from dppca_odp.planned import PlannedStage, Setting
-from dppca_odp.preview import Costs, NoiseScales, Preview, ScreeOutlook
+from dppca_odp.preview import Costs, NoiseScales, Preview, ScreeOutlook, delta_cautions
 from dppca_odp.primitives.stages import Ask, Program, make_committed_stages, make_in_stages
 from dppca_odp.progress import passes_of, progress_shown
 from dppca_odp.releases import Release
 from dppca_odp.scores.scores import Scores
-from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
+from dppca_odp.session import (
+    UNCHARGED,
+    charge_and_release,
+    check_loss,
+    from_ledger,
+    interrupts_deferred,
+    interrupts_told,
+)
 from dppca_odp.spaces import matrix_domain, matrix_shape, rows_metric, to_then
 from dppca_odp.tables import load_table
 
@@ -259,10 +267,26 @@ class Plan(Fact):
                     shares[scree.name],
                     self.setting(scree, rows),
                     guessed.get(scree.name),
+                    scree.columns_of(self.setting(scree, rows)),
                 )
                 for scree in screes
             ),
+            cautions=self.cautions(rows),
         )
+
+    def cautions(self, rows: int) -> tuple[str, ...]:
+        """Why releases will likely be noise, or protect too little: from public numbers alone.
+
+        Raises:
+            InvalidPlan: as ``stages``.
+        """
+        shares = self.shares(self.factor(rows))
+        poor = (
+            f"{release.name}: {text}"
+            for release in self.releases
+            for text in release.cautions(shares[release.name], self.setting(release, rows))
+        )
+        return (*poor, *delta_cautions(self.whole.delta, rows, self.unit))
 
     def make(self, rows: int) -> Measurement:
         """The whole plan as one OpenDP measurement on prepared rows: see ``make_plan``.
@@ -302,27 +326,29 @@ class Plan(Fact):
         the path of a CSV or Parquet file. The key defaults to the plan's hash: running the same
         plan again returns the stored release, at no cost (``release.from_ledger`` is true).
         ``fresh`` pays for new noise. ``progress`` shows how far a run over a second is; left out,
-        on a terminal and in a notebook.
+        on a terminal and in a notebook. A ``PoorOutlook`` is warned of before the charge, which it
+        does not stop.
 
         Raises:
             UnitMismatch, UnusableTable, TableMismatch, InvalidPlan, KeyConflict, BudgetExceeded:
                 nothing was charged.
             ReleaseFailed: the measurement stopped after its charge.
+            KeyboardInterrupt: with what was charged and stored till then.
         """
-        accountant.check_unit(self.unit)
-        if not fresh and (stored := self.stored(accountant, key)):
-            return stored
-        try:
-            rows = load_table(table, self.columns, self.labels)
-        except UnusableTable as error:
-            accountant.reject(str(error))
-            raise
-        planned = self.at(accountant)
-        with interrupts_deferred():  # privacy maps are Python callbacks, too
-            measurement = planned.make(len(rows))
-            price = planned.price(len(rows))
-            check_loss(measurement, self.unit.rows_per_person, price)
-        with in_one_line():
+        with interrupts_told(UNCHARGED):
+            accountant.check_unit(self.unit)
+            if not fresh and (stored := self.stored(accountant, key)):
+                return stored
+            try:
+                rows = load_table(table, self.columns, self.labels)
+            except UnusableTable as error:
+                accountant.reject(str(error))
+                raise
+            planned = self.at(accountant)
+            with interrupts_deferred("until the plan is priced"):  # maps are Python callbacks
+                measurement = planned.make(len(rows))
+                price = planned.price(len(rows))
+                check_loss(measurement, self.unit.rows_per_person, price)
             charge = Charge(
                 release_key=self.hash if key is None else key,
                 plan_hash=self.hash,
@@ -333,6 +359,10 @@ class Plan(Fact):
                 actor=actor,
                 purpose=purpose,
             )
+
+            if _is_covered(charge, accountant):
+                for caution in planned.cautions(len(rows)):
+                    warnings.warn(f"before the charge: {caution}", PoorOutlook, stacklevel=2)
 
         def record(answers: Mapping[str, Any], release_key: str) -> Release:
             return Release(
@@ -472,6 +502,14 @@ def _solved_factor(plan: Plan, rows: int) -> Fraction:
             "epsilon; got stages that tell as much at any. Give a Gaussian stage some of it, or "
             "use the composition sum."
         ) from None
+
+
+def _is_covered(charge: Charge, accountant: Accountant) -> bool:
+    """Whether the pool has what it costs; if not, it will be refused in words of its own."""
+    try:
+        return charge.cost(accountant.rule).fits_within(accountant.remaining())
+    except AccountantError:
+        return False
 
 
 def _check_rows(rows: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -150,6 +150,10 @@ class PlannedRelease(Fact, ABC):
     @abstractmethod
     def stages(self, share: Budget, setting: Setting) -> tuple[PlannedStage, ...]:
         """The stages that a share of the budget pays for, with losses at the privacy unit."""
+
+    def cautions(self, share: Budget, setting: Setting) -> Iterator[str]:
+        """Why it will likely be noise, where public numbers alone say so."""
+        yield from ()
 
     @abstractmethod
     def program(

@@ -20,9 +20,13 @@ from accountant.rules import CommittedRule, Composition, SumRule, gaussian_cost
 from accountant.specs import Budget, GaussianBudget, PrivacyUnit, Stage
 from dppca_odp.eigenvalues.method import EigenvalueMethod, ScaleOutlook
 from dppca_odp.errors import InvalidPlan
+from dppca_odp.flags import about
 from dppca_odp.paper import on_paper
 from dppca_odp.planned import PlannedStage, Setting
-from dppca_odp.values import LARGEST_BOUND
+from dppca_odp.values import LARGEST_BOUND, IfAny
+
+#: A delta is far below one over the number of people if it is so many times smaller.
+FAR_BELOW = 10
 
 
 class Costs(Fact):
@@ -69,6 +73,8 @@ class ScreeOutlook(Fact):
 
     name: str
     components: int
+    columns: IfAny[tuple[str, ...]] = ()
+    """The names of its components, where these are columns."""
     outlook: ScaleOutlook | None = None
     """Whether its method will find scales, if it looks for some."""
     eigenvalues: tuple[float, ...] = ()
@@ -86,17 +92,19 @@ class ScreeOutlook(Fact):
         share: Budget,
         setting: Setting,
         guess: float | Sequence[float] | None,
+        columns: tuple[str, ...] = (),
     ) -> Self:
         """The outlook of a method at a share of the budget, and with a guess its noise."""
         outlook = method.scale_outlook(share, setting.size)
         if guess is None:
-            return cls(name=name, components=setting.components, outlook=outlook)
+            return cls(name=name, components=setting.components, columns=columns, outlook=outlook)
         eigenvalues = _for_each(name, guess, setting.components)
         noise = method.expected_noise(share, setting.size, eigenvalues)
         sampling = method.relative_sampling(setting.rows) * np.array(eigenvalues)
         return cls(
             name=name,
             components=setting.components,
+            columns=columns,
             outlook=outlook,
             eigenvalues=eigenvalues,
             noise_scales=tuple(noise),
@@ -112,20 +120,25 @@ class ScreeOutlook(Fact):
     def sentences(self) -> Iterator[str]:
         """Whether scales will be found, and what the noise is."""
         if self.outlook:
-            count = f"all {self.components} scales" if self.components > 1 else "the scale"
-            yield (
-                f"{self.name}: {self.outlook.verdict} to find {count} "
-                f"(chance {in_percent(self.outlook.chance)}): {self.outlook.reason}."
-            )
+            yield f"{self.name}: {self.outlook.sentence(self.components)}"
         if self.eigenvalues:
             yield f"{self.name}: noise: {self.expectation}. sampling: of Gaussian columns."
+            hidden = np.flatnonzero(np.greater(self.noise_scales, self.eigenvalues)) + 1
+            if hidden.size:
+                told = about(hidden.tolist(), self.columns)
+                yield f"{self.name}: noise is larger than the guess of {told}."
 
 
-def in_percent(chance: float) -> str:
-    """A chance in percent, never said to be certain."""
-    if chance < 0.01 or chance > 0.99:
-        return "below 1 %" if chance < 0.5 else "above 99 %"
-    return f"{100 * chance:.0f} %"
+def delta_cautions(delta: Fraction, rows: int, unit: PrivacyUnit) -> Iterator[str]:
+    """That a delta is large for so many people, who are the fewest if all have all their rows."""
+    people = math.ceil(rows / unit.rows_per_person)
+    if delta * people * FAR_BELOW >= 1:
+        advised = math.ceil(math.log10(FAR_BELOW**2 * people))
+        yield (
+            f"delta {show_delta_up(delta)} should be far below one over the number of people, "
+            f"{people} at least: with that probability all rows of one may be told. "
+            f"Take 1e-{advised}."
+        )
 
 
 def _for_each(name: str, guess: float | Sequence[float], components: int) -> tuple[float, ...]:
@@ -171,6 +184,8 @@ class Preview(Fact):
     """In their order."""
     screes: tuple[ScreeOutlook, ...] = ()
     """What the screes of the plan will likely be."""
+    cautions: tuple[str, ...] = ()
+    """Why it will likely be noise, or protect too little. ``Plan.run`` says so, too."""
 
     @property
     def charged(self) -> tuple[Stage, ...]:
@@ -180,7 +195,8 @@ class Preview(Fact):
     def __rich__(self) -> RenderableType:
         shape = f"{self.rows} rows by {self.columns} columns; protects {self.unit}."
         guessed = [self._errors()] if any(scree.eigenvalues for scree in self.screes) else []
-        told = [Text(line) for scree in self.screes for line in scree.sentences()]
+        sentences = [line for scree in self.screes for line in scree.sentences()]
+        told = map(Text, dict.fromkeys((*sentences, *self.cautions)))  # each once
         tables = (self._stages(), self._noise(), self._rules())
         return Group(Text(shape), *tables, *guessed, *told)
 
@@ -220,7 +236,8 @@ class Preview(Fact):
     def _errors(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("scree", overflow="fold")
-        names = ("component", "guess", "noise\n(sd)", "sampling\n(sd)", "both\n(sd)", "relative")
+        table.add_column("component", justify="right", overflow="fold")
+        names = ("guess", "noise\n(sd)", "sampling\n(sd)", "both\n(sd)", "relative")
         for name in names:
             table.add_column(name, justify="right", no_wrap=True)
         for scree in self.screes:
@@ -236,9 +253,8 @@ class Preview(Fact):
             ):
                 errors = (f"{error:.2g}" for error in (noise, sampling, total))
                 name = scree.name if number == 1 else ""
-                table.add_row(
-                    name, str(number), f"{guess:.4g}", *errors, f"{100 * total / guess:.3g} %"
-                )
+                label = scree.columns[number - 1] if scree.columns else str(number)
+                table.add_row(name, label, f"{guess:.4g}", *errors, f"{100 * total / guess:.3g} %")
             table.add_section()
         return table
 

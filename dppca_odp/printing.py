@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import zip_longest
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, zip_longest
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -14,6 +14,14 @@ from dppca_odp.flags import Flag
 from dppca_odp.releases import Release, ReleasedDirections, ReleasedScree
 
 LOADINGS_ACROSS = 5
+#: Of more columns than this the largest loadings are shown: so many, or fewer that hold this part.
+MOST_COLUMNS, MOST_LARGEST, ENOUGH = 20, 10, 0.9
+LONGEST_NAME = 24  # on one line
+LARGEST_NOTE = (
+    "loadings: of each component the largest in order, until their squares hold 90 % of it, ten at "
+    "most; part: what these hold. Report these. All of them are in release.json, and in Python in "
+    "vectors and loadings."
+)
 NOISE_NOTE = (
     "noise: 95 times in 100 the interval holds what the method would give at the same cutoffs "
     "without its last noise. It is no interval of the variance: what clipping takes from a skewed "
@@ -31,7 +39,9 @@ def tables_of(release: Release) -> RenderableType:
     loadings = [table for result in directions for table in _loadings(result, release.columns)]
     variances = [_of_columns(scree, release.columns) for scree in release.column_variances]
     eigenvalues = [_eigenvalues(release.screes)] if release.screes else []
-    explained = (NOISE_NOTE, SAMPLING_NOTE) if variances or eigenvalues else ()
+    explained = [NOISE_NOTE, SAMPLING_NOTE] if variances or eigenvalues else []
+    if loadings and len(release.columns) > MOST_COLUMNS:
+        explained.append(LARGEST_NOTE)
     warned = (f"note: {warning}" for warning in release.warnings)
     notes = [Text(note, style="dim") for note in (*explained, *warned)]
     if release.from_ledger:
@@ -93,6 +103,9 @@ def _of_columns(scree: ReleasedScree, columns: tuple[str, ...]) -> Table:
 
 def _loadings(result: ReleasedDirections, columns: tuple[str, ...]) -> Iterator[Table]:
     """The vectors; of scaled columns also what they were divided by, and loadings in data units."""
+    if len(columns) > MOST_COLUMNS:
+        yield from _largest(result, columns)
+        return
     vectors = _by_component(result.vectors, "+.2f")
     if not result.scales:
         yield from _by_column(result.name, columns, vectors)
@@ -103,16 +116,56 @@ def _loadings(result: ReleasedDirections, columns: tuple[str, ...]) -> Iterator[
     yield from _by_column(f"{result.name}, in data units", columns, loadings)
 
 
+def _largest(result: ReleasedDirections, columns: tuple[str, ...]) -> Iterator[Table]:
+    """The largest loadings of each component in order, and what part of it they are."""
+    forms = [("scaled" if result.scales else "", result.vectors, "+.2f")]
+    if result.scales:
+        forms.append(("data units", result.loadings, "+.3g"))
+    orders = [_in_order(vector) for vector in zip(*result.vectors, strict=True)]
+    width = 11 * len(forms) + min(max(map(len, columns)), LONGEST_NAME)
+    across = max(1, 64 // width)
+    for start in range(0, len(orders), across):
+        shown = list(enumerate(orders))[start : start + across]
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column(result.name, overflow="fold", max_width=12)
+        for number, _ in shown:
+            table.add_column(f"component {number + 1}", overflow="fold", max_width=LONGEST_NAME)
+            for heading, _, _ in forms:
+                table.add_column(heading, justify="right", no_wrap=True)
+        for rank in range(max(len(order) for _, order in shown)):
+            cells: list[str] = []
+            for number, order in shown:
+                at = order[rank] if rank < len(order) else None
+                cells.append("" if at is None else columns[at])
+                for _, numbers, form in forms:
+                    cells.append("" if at is None else f"{numbers[at][number]:{form}}")
+            table.add_row(str(rank + 1), *cells)
+        table.add_section()
+        parts: list[str] = []
+        for number, order in shown:
+            part = sum(result.vectors[at][number] ** 2 for at in order)
+            parts += ["", f"{part:.0%}", *[""] * (len(forms) - 1)]
+        table.add_row("part", *parts)
+        yield table
+
+
+def _in_order(vector: Sequence[float]) -> list[int]:
+    """Where its largest numbers are, until their squares hold enough of it."""
+    order = sorted(range(len(vector)), key=lambda at: -abs(vector[at]))[:MOST_LARGEST]
+    parts = accumulate(vector[at] ** 2 for at in order)
+    return order[: 1 + sum(part < ENOUGH for part in parts)]
+
+
 def _by_component(numbers: tuple[tuple[float, ...], ...], form: str) -> dict[str, list[str]]:
     """The numbers of each component, as text."""
     return {
-        f"component {number}": [f"{value:{form}}" for value in values]
+        f"component\n{number}": [f"{value:{form}}" for value in values]
         for number, values in enumerate(zip(*numbers, strict=True), start=1)
     }
 
 
 def _by_column(name: str, columns: tuple[str, ...], texts: dict[str, list[str]]) -> Iterator[Table]:
-    """Tables of a few texts across, so that no number is cut at a hundred columns."""
+    """Tables of a few texts across, so that they fit 80 characters."""
     headings = list(texts)
     for start in range(0, len(headings), LOADINGS_ACROSS):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

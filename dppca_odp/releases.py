@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 from rich.console import RenderableType
@@ -16,14 +16,10 @@ from dppca_odp.earlier import AXES
 from dppca_odp.errors import InvalidRelease
 from dppca_odp.frame import Frame
 from dppca_odp.paper import on_paper
-from dppca_odp.values import Positive
+from dppca_odp.values import IfAny, Positive
 
 if TYPE_CHECKING:
     from dppca_odp.plots.display import Gallery
-
-Some = TypeVar("Some")
-#: Left out of JSON where there is none, as in releases written before it was told.
-IfAny = Annotated[Some, Field(exclude_if=lambda given: not given)]
 
 
 class ReleasedDirections(Fact):
@@ -181,10 +177,13 @@ class Release(Fact):
     @property
     def column_variances(self) -> tuple[ReleasedScree, ...]:
         """The releases along the axes: a component is a column, with a unit of its own."""
+        return tuple(r for r in self._variances if self.columns_of(r))
+
+    def columns_of(self, result: ReleasedScree | ReleasedScores) -> tuple[str, ...]:
+        """The names of a result's components, where these are columns."""
         directions = {r.name for r in self.results if isinstance(r, ReleasedDirections)}
-        if AXES in directions:  # in old releases that was a name like any other
-            return ()
-        return tuple(r for r in self._variances if r.directions == AXES)
+        old = AXES in directions  # then it was a name like any other
+        return self.columns if result.directions == AXES and not old else ()
 
     @property
     def _variances(self) -> tuple[ReleasedScree, ...]:

@@ -24,6 +24,9 @@ from accountant.specs import Budget
 from dppca_odp.errors import LossExceedsCharge, ReleaseFailed
 from dppca_odp.releases import Release
 
+#: What an interrupt tells at last.
+UNCHARGED = "Nothing was charged."
+
 #: OpenDP's queryables answer one query at a time.
 _one_at_a_time = threading.Lock()
 
@@ -65,30 +68,48 @@ def charge_and_release(
         BudgetExceeded, KeyConflict, TableMismatch, UnitMismatch: nothing was charged.
         OutOfOrder, LedgerUnreadable: nothing was measured; a charge may stand, not started.
         ReleaseFailed: it was not measured or not stored; the charge stays.
+        KeyboardInterrupt: at the end, with what was charged and stored till then.
     """
-    with interrupts_deferred():
-        authorization = accountant.authorize(
-            charge,
-            rows=len(table),
-            columns=columns,
-            fresh=fresh,
-        )
-        if isinstance(authorization, StoredRelease):
-            return from_ledger(authorization)
-        key = authorization.release_key
-        accountant.start(authorization)  # its own errors quote no data: nothing was measured yet
-        try:
-            with _one_at_a_time, _silence():
-                answer = measurement(table)
-                release = record(answer, key)
-            accountant.store(authorization, release.model_dump(mode="json"))
-            return release
-        except Exception as error:
-            kind = type(error).__name__
-    raise ReleaseFailed(
-        f"the release must be measured and stored; got {kind}. Its charge under key {key} stays: "
-        "run again to pay for a new one."
+    told = UNCHARGED
+    try:
+        with interrupts_deferred("until the release, which may be paid for, is stored"):
+            authorization = accountant.authorize(
+                charge,
+                rows=len(table),
+                columns=columns,
+                fresh=fresh,
+            )
+            key = authorization.release_key
+            if isinstance(authorization, StoredRelease):
+                told = stored(key)
+                return from_ledger(authorization)
+            told = failed(key)
+            accountant.start(authorization)  # its errors quote no data: nothing was measured yet
+            try:
+                with _one_at_a_time, _silence():
+                    answer = measurement(table)
+                    release = record(answer, key)
+                accountant.store(authorization, release.model_dump(mode="json"))
+                told = stored(key)
+                return release
+            except Exception as error:
+                kind = type(error).__name__
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(told) from None
+    raise ReleaseFailed(f"the release must be measured and stored; got {kind}. {told}")
+
+
+def stored(key: str) -> str:
+    """How to get a release that is paid for."""
+    return (
+        f"The release is paid for and stored under key {key}: the same run, not fresh, returns it "
+        "at no cost."
     )
+
+
+def failed(key: str) -> str:
+    """What became of a charge without a release."""
+    return f"Its charge under key {key} stays: run again to pay for a new one."
 
 
 def from_ledger(stored: StoredRelease) -> Release:
@@ -105,8 +126,17 @@ def _silence() -> Iterator[None]:
 
 
 @contextmanager
-def interrupts_deferred() -> Iterator[None]:
-    """Hold Ctrl-C until the block ends, and say so.
+def interrupts_told(told: str) -> Iterator[None]:
+    """Let Ctrl-C end the block with these words, unless it has some."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(*(interrupt.args or (told,))) from None
+
+
+@contextmanager
+def interrupts_deferred(waits: str) -> Iterator[None]:
+    """Hold Ctrl-C until the block ends, and say how long it waits.
 
     An interrupt inside a Python callback of OpenDP aborts the interpreter, and one after the
     charge would waste it. Signals reach Python's main thread alone, so other threads need
@@ -121,7 +151,7 @@ def interrupts_deferred() -> Iterator[None]:
     def note(number: int, frame: Any) -> None:
         if not seen:
             with suppress(Exception):  # whatever stands behind stderr
-                sys.stderr.write("interrupted: this waits for what may be paid for already\n")
+                sys.stderr.write(f"interrupted: this waits {waits}\n")
         seen.append((number, frame))
 
     signal.signal(signal.SIGINT, note)

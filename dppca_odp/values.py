@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,10 @@ from pydantic import Field
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+
+Some = TypeVar("Some")
+#: Left out of JSON where there is none, as in what was written before it was told.
+IfAny = Annotated[Some, Field(exclude_if=lambda given: not given)]
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Finite, Field(gt=0)]

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from accountant.amounts import float_above
-from accountant.facts import in_one_line, one_line
+from accountant.facts import one_line
 from accountant.registry.choices import ProductType, Sector
 from accountant.registry.form import (
     Accounting,
@@ -112,44 +112,41 @@ def record_of(
     prepared, reasons = escaped(preprocessing), escaped(justification)
     stored = _days(statement)
     day = stored[0] if stored else statement.grants[0].time[:10]
-    with in_one_line():
-        return Record(
-            url_slug=_slug(title, *curators[:1], year=day[:4]),
-            status="Draft",
-            tier=_tier(
-                bool(stored and curated and told and use and where), bool(prepared and reasons)
+    return Record(
+        url_slug=_slug(title, *curators[:1], year=day[:4]),
+        status="Draft",
+        tier=_tier(bool(stored and curated and told and use and where), bool(prepared and reasons)),
+        deployment=Deployment(
+            basic=Basic(
+                name=escaped(title),
+                data_curators=curated or (NOT_STATED,),
+                description=told or _description(statement),
+                intended_use=use or NOT_STATED,
+                data_product_type=product_type,
+                data_product_region=where or NOT_STATED,
+                publication_date=day,
+                data_product_sector=sector,
             ),
-            deployment=Deployment(
-                basic=Basic(
-                    name=escaped(title),
-                    data_curators=curated or (NOT_STATED,),
-                    description=told or _description(statement),
-                    intended_use=use or NOT_STATED,
-                    data_product_type=product_type,
-                    data_product_region=where or NOT_STATED,
-                    publication_date=day,
-                    data_product_sector=sector,
-                ),
-                dp_variant=_variant(statement),
-                privacy_loss=_privacy_loss(statement),
-                deployment_model=_model(statement),
-                accounting=Accounting(
-                    post_processing=POST_PROCESSING,
-                    composition=f"{COMPOSITION[statement.rule.kind]}{STAGES}",
-                ),
-                implementation=Implementation(
-                    preprocessing_and_hyperparameter_tuning=f"{prepared or NOT_STATED}\n\n{PLANS}",
-                    mechanisms="\n".join((*_stages(statement), *MADE)),
-                    justification=reasons or NOT_STATED,
-                ),
-                administrative=Administrative(
-                    notes="Drawn up from a ledger of "
-                    f"{_counted(statement.entries, 'entry', 'entries')}, the last with hash "
-                    f"{statement.last_hash}. Days are in UTC.",
-                    registry_authors=written or (NOT_STATED,),
-                ),
+            dp_variant=_variant(statement),
+            privacy_loss=_privacy_loss(statement),
+            deployment_model=_model(statement),
+            accounting=Accounting(
+                post_processing=POST_PROCESSING,
+                composition=f"{COMPOSITION[statement.rule.kind]}{STAGES}",
             ),
-        )
+            implementation=Implementation(
+                preprocessing_and_hyperparameter_tuning=f"{prepared or NOT_STATED}\n\n{PLANS}",
+                mechanisms="\n".join((*_stages(statement), *MADE)),
+                justification=reasons or NOT_STATED,
+            ),
+            administrative=Administrative(
+                notes="Drawn up from a ledger of "
+                f"{_counted(statement.entries, 'entry', 'entries')}, the last with hash "
+                f"{statement.last_hash}. Days are in UTC.",
+                registry_authors=written or (NOT_STATED,),
+            ),
+        ),
+    )
 
 
 def _slug(*words: str, year: str) -> str:

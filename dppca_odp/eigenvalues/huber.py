@@ -25,6 +25,7 @@ from dppca_odp.eigenvalues.method import (
     draw_pairs,
     noise_of_means,
 )
+from dppca_odp.flags import Note
 from dppca_odp.planned import PlannedStage, Size, Weighted
 from dppca_odp.primitives.noise import (
     AskSums,
@@ -145,6 +146,11 @@ class Huber(Weighted, SourceMethod):
             exponent=self.exponent,
         )
         return self.step_size * math.sqrt(steps) * of_mean
+
+    def fitting_variances(self, components: int) -> Floats:
+        """That of a Gaussian column in the middle of the range of scales."""
+        middle = 2.0 ** ((self.lowest_scale + self.highest_scale) // 2)
+        return np.full(components, math.sqrt(middle / GAUSSIAN_SCALE))
 
     def scale_outlook(self, share: Budget, size: Size) -> ScaleOutlook:
         """Half of the blocks on one scale, against the largest noise on all others."""
@@ -288,11 +294,14 @@ def make_huber(
     return method.make(input_domain, input_metric, share=share, rows_per_person=rows_per_person)
 
 
-def _warnings(scales: list[float], method: Huber) -> tuple[str, ...]:
+def _warnings(scales: list[float], method: Huber) -> tuple[Note, ...]:
     ends = (2.0**method.lowest_scale, 2.0**method.highest_scale)
     return tuple(
-        f"component {number}: the scale is at an end of its public range ({scale:.6g}): "
-        "the range is too narrow, or the budget too small to find the scale."
+        Note(
+            f"the scale is at an end of its public range ({scale:.6g}): the range is too narrow, "
+            "or the budget too small to find the scale.",
+            (number,),
+        )
         for number, scale in enumerate(scales, start=1)
         if scale in ends
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from pydantic import AfterValidator, Field
 
 from accountant.facts import Fact
 from accountant.specs import Budget
-from dppca_odp.flags import Flag
+from dppca_odp.flags import Flag, Note
 from dppca_odp.planned import PlannedStage, Size
 from dppca_odp.primitives.means import mean_stage
 from dppca_odp.primitives.pairs import (
@@ -57,7 +58,7 @@ class Estimate(NamedTuple):
     lower: Floats
     upper: Floats
     """The range that each mean was taken over."""
-    warnings: tuple[str, ...]
+    warnings: tuple[Note, ...]
     """What the analyst should know, each drawn from released flags."""
     flags: tuple[tuple[Flag, ...], ...] = ()
     """What is known of each component; empty if the method looks for nothing."""
@@ -87,6 +88,23 @@ class ScaleOutlook(Fact):
         if self.chance < EVEN:
             return "not likely"
         return "uncertain" if self.chance < LIKELY else "likely"
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether it must be said before anything is paid."""
+        return self.chance < LIKELY
+
+    def sentence(self, components: int) -> str:
+        """The verdict, the chance and the reason."""
+        count = f"all {components} scales" if components > 1 else "the scale"
+        return f"{self.verdict} to find {count} (chance {in_percent(self.chance)}): {self.reason}."
+
+
+def in_percent(chance: float) -> str:
+    """A chance in percent, never said to be certain."""
+    if chance < 0.01 or chance > 0.99:
+        return "below 1 %" if chance < 0.5 else "above 99 %"
+    return f"{100 * chance:.0f} %"
 
 
 class MeanPairs(NamedTuple):
@@ -136,6 +154,24 @@ class EigenvalueMethod(Fact, ABC):
     def scale_outlook(self, share: Budget, size: Size) -> ScaleOutlook | None:
         """Whether scales will be found; none of a method that cannot miss them."""
         return None
+
+    def fitting_variances(self, components: int) -> Floats:
+        """Those of Gaussian columns that the constants suit; any, without constants."""
+        return np.ones(components)
+
+    def cautions(self, share: Budget, size: Size) -> Iterator[str]:
+        """Why values will likely be noise, where public numbers alone say so."""
+        outlook = self.scale_outlook(share, size)
+        if outlook and outlook.is_poor:
+            yield outlook.sentence(size.components)
+            return
+        fitting = self.fitting_variances(size.components)
+        times = (self.expected_noise(share, size, fitting) / fitting).max()
+        if times >= 1:
+            yield (
+                f"noise (sd) of {times:.2g} times a variance that its constants suit: values will "
+                "be noise."
+            )
 
     @abstractmethod
     def stages(self, share: Budget, size: Size) -> tuple[PlannedStage, ...]:

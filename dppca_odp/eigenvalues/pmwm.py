@@ -25,6 +25,7 @@ from dppca_odp.eigenvalues.method import (
     noise_of_means,
 )
 from dppca_odp.eigenvalues.shape import cutoff_of_tail
+from dppca_odp.flags import Note
 from dppca_odp.planned import PlannedStage, Size, Weighted
 from dppca_odp.primitives.means import GaussianMean, mean_stage, then_gaussian_mean
 from dppca_odp.primitives.noise import lowered
@@ -161,6 +162,12 @@ class PMWM(Weighted, SourceMethod):
         of_mean = self.split.divide(share)["mean"]
         return noise_of_means(of_mean, upper - lower, self.mean_pairs(size), exponent=self.exponent)
 
+    def fitting_variances(self, components: int) -> Floats:
+        """That of a Gaussian column whose upper cutoff is the upper bound, or the grid's end."""
+        end = min(self.upper_bound, float(self.grid.points()[-1]))
+        largest = end / cutoff_of_tail(self.trim_fraction)
+        return np.full(components, largest if largest > 0 else 1.0)
+
     def trim(self, pairs: int) -> float:
         """zeta: the share trimmed at either end."""
         return min(max(self.trim_constant / pairs, self.trim_fraction), 0.49)
@@ -231,7 +238,7 @@ class Cutoffs(NamedTuple):
 
     lower: Floats
     upper: Floats
-    warnings: tuple[str, ...]
+    warnings: tuple[Note, ...]
 
 
 def make_pmwm(
@@ -282,15 +289,21 @@ def choose_cutoffs(found: list[tuple[Quantile, Quantile]], method: PMWM) -> Cuto
     upper = np.clip([above.value for _, above in found], low, high)
     crossed = upper < lower
     warnings = [
-        f"component {number}: a cutoff reached the end of the search grid "
-        f"({method.grid.points()[-1]:.6g}). Raise the grid's unit, beta or steps."
+        Note(
+            f"a cutoff reached the end of the search grid ({method.grid.points()[-1]:.6g}). "
+            "Raise the grid's unit, beta or steps.",
+            (number,),
+        )
         for number, (below, above) in enumerate(found, start=1)
         if below.capped or above.capped
     ]
     warnings += [
-        f"component {number}: the cutoffs crossed, so the mean runs over the bounds "
-        f"[{low:.6g}, {high:.6g}] and carries their noise."
-        for number in np.flatnonzero(crossed) + 1
+        Note(
+            f"the cutoffs crossed, so the mean runs over the bounds [{low:.6g}, {high:.6g}] and "
+            "carries their noise.",
+            (int(component) + 1,),
+        )
+        for component in np.flatnonzero(crossed)
     ]
     return Cutoffs(np.where(crossed, low, lower), np.where(crossed, high, upper), tuple(warnings))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,12 +12,13 @@ from pydantic import Field
 
 from accountant.specs import Budget
 from dppca_odp.columns import Label
-from dppca_odp.earlier import StandsOn, find_loadings, named
+from dppca_odp.earlier import AXES, StandsOn, find_loadings, named
 from dppca_odp.eigenvalues.adaptive import Adaptive
 from dppca_odp.eigenvalues.clipped import Clipped
 from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.pmwm import PMWM
+from dppca_odp.flags import Flag
 from dppca_odp.planned import PlannedRelease, PlannedStage, Setting
 from dppca_odp.primitives.columns import (
     make_leading_columns,
@@ -53,6 +54,10 @@ class Scree(PlannedRelease):
         """The method's stages."""
         return self.method.stages(share, setting.size)
 
+    def cautions(self, share: Budget, setting: Setting) -> Iterator[str]:
+        """The method's."""
+        return self.method.cautions(share, setting.size)
+
     def program(
         self,
         input_domain: Domain,
@@ -79,12 +84,18 @@ class Scree(PlannedRelease):
         one, zero = np.ones(setting.components), np.zeros(setting.components)
         return Estimate(values=one, noise_scales=zero, lower=zero, upper=one, warnings=())
 
+    def columns_of(self, setting: Setting) -> tuple[str, ...]:
+        """The names of its components, where these are columns."""
+        return setting.names if self.directions == AXES else ()
+
     def released(self, answer: Estimate, setting: Setting) -> ReleasedScree:
         """The eigenvalues after post-processing, and what the raw values were."""
         values = nonnegative(answer.values)
         if self.nonincreasing:
             values = nonincreasing(values)
         low, high = answer.noise_interval
+        found_in_order = isinstance(self.directions, str) and self.directions != AXES
+        notes = [note.told(self.columns_of(setting)) for note in answer.warnings]
         return ReleasedScree(
             name=self.name,
             method=self.method.kind,
@@ -95,11 +106,30 @@ class Scree(PlannedRelease):
             noise_scales=tuple(answer.noise_scales),
             lower=tuple(answer.lower),
             upper=tuple(answer.upper),
-            warnings=answer.warnings,
+            warnings=(*notes, *(out_of_order(answer) if found_in_order else ())),
             noise_low=tuple(low),
             noise_high=tuple(high),
             sampling_scales=tuple(self.method.relative_sampling(setting.rows) * values),
             flags=answer.flags,
+        )
+
+
+def out_of_order(answer: Estimate) -> Iterator[str]:
+    """That a later component is clearly above an earlier one, and how to report them then.
+
+    Directions come in the order of noisy eigenvalues of another matrix, and of scaled columns.
+    """
+    low, high = answer.noise_interval
+    missing = [Flag.NOT_FOUND in raised for raised in answer.flags] or [False] * len(high)
+    lowest = np.where(missing, np.inf, high)
+    least = np.minimum.accumulate(lowest)
+    above = np.flatnonzero(low[1:] > least[:-1]) + 1
+    if above.size:
+        later, earlier = int(above[0]), int(lowest[: above[0]].argmin())
+        order = ", ".join(str(k + 1) for k in np.argsort(-answer.values, kind="stable"))
+        yield (
+            f"out of order: component {later + 1} is clearly above component {earlier + 1}. Report "
+            f"components, with their loadings, in the order {order}: it costs nothing."
         )
 
 

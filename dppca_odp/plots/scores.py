@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dppca_odp.flags import about
 from dppca_odp.plots.style import MASS_MAP, colour, cost_caption, new_figure, plain
 from dppca_odp.releases import Release, ReleasedScores
 from dppca_odp.scores.sampling import sample_points
@@ -132,13 +133,13 @@ def _label(axes: Axes, release: Release, scores: ReleasedScores) -> None:
 
 
 def _axis(release: Release, scores: ReleasedScores, position: int) -> str:
-    """The component's number, and its share if the plan released one on the same directions."""
+    """The component, and its share if the plan released one on the same directions."""
     component = scores.axes[position]
+    told = plain(about([component], release.columns_of(scores)))
     for scree in release.screes:
         if scree.directions == scores.directions != "given":
-            share = scree.proportions[component - 1]
-            return f"component {component} ({share:.0%} of the k)"
-    return f"component {component}"
+            return f"{told} ({scree.proportions[component - 1]:.0%} of the k)"
+    return told
 
 
 def _extent(scores: ReleasedScores) -> tuple[float, float, float, float]:

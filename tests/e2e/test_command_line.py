@@ -457,33 +457,36 @@ def test_a_read_only_ledger_is_refused(
     assert spent(place) == "epsilon 0 and delta 0"
 
 
+#: A run that lasts seconds in one place, where it says so.
 SLOW = """
 import sys, time
-from dppca_odp import directions
-from dppca_odp.__main__ import main
-quick = directions.integer_directions
-def slow(differences):
-    print("measuring", flush=True)
+import dppca_odp.__main__ as script
+from dppca_odp import directions, plan
+quick = {place}
+def slow(*words, **more):
+    print("here", flush=True)
     time.sleep(0.5)
-    return quick(differences)
-directions.integer_directions = slow
+    {fails}
+    return quick(*words, **more)
+{place} = slow
 sys.argv = ["dppca-odp", "run", "plan.json", "--data", "visits.csv", "--ledger", "ledger.db",
-            "--dataset", "visits", "--out", "out"]
-main()
+            "--dataset", "visits", "--out", "out", *sys.argv[1:]]
+script.main()
 """
+MEASURES = "directions.integer_directions"
 
 
-def slow_run(place: Path, interrupt: int) -> tuple[int, str]:
-    """A run whose measurement takes seconds, hit by a signal while it measures."""
+def slow_run(place: Path, interrupt: int, at: str = MEASURES, fails: str = "", *more: str):
+    """A run hit by a signal at a slow place: its exit status and stderr."""
     process = subprocess.Popen(
-        [sys.executable, "-c", SLOW],
+        [sys.executable, "-c", SLOW.format(place=at, fails=fails), *more],
         cwd=place,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None
-    while process.stdout.readline().strip() != "measuring":
+    while process.stdout.readline().strip() != "here":
         assert process.poll() is None
     time.sleep(0.2)
     process.send_signal(interrupt)
@@ -491,16 +494,49 @@ def slow_run(place: Path, interrupt: int) -> tuple[int, str]:
     return process.returncode, error
 
 
-def test_ctrl_c_during_a_release_ends_with_one_line_and_a_stored_release(place: Path) -> None:
-    status, error = slow_run(place, signal.SIGINT)
+@pytest.mark.parametrize("at", ["script.check_writable", "plan.load_table", "plan.make_plan"])
+def test_ctrl_c_before_the_charge_says_that_nothing_was_charged(place: Path, at: str) -> None:
+    status, error = slow_run(place, signal.SIGINT, at)
     assert status == 130
-    at_once, at_the_end = error.strip().splitlines()
-    assert at_once == "interrupted: this waits for what may be paid for already"
-    assert "is stored" in at_the_end
+    *waits, last = error.strip().splitlines()
+    assert last == "dppca-odp: interrupted. Nothing was charged."
+    assert waits == ["interrupted: this waits until the plan is priced"] * (at == "plan.make_plan")
+    assert_nothing_charged(place)
+
+
+@pytest.mark.parametrize("at", [MEASURES, "script.save_pictures"])
+@pytest.mark.parametrize("fresh", [(), ("--fresh",)])
+def test_ctrl_c_after_the_charge_says_how_to_get_the_release_for_nothing(
+    place: Path, at: str, fresh: tuple[str, ...]
+) -> None:
+    key = "first#2" if fresh else "first"
+    if fresh:
+        assert run(place, "--key", "first").returncode == 0
+    before = spent(place)
+    status, error = slow_run(place, signal.SIGINT, at, "", "--key", "first", *fresh)
+    assert status == 130
+    *waits, last = error.strip().splitlines()
+    told = f"The release is paid for and stored under key {key}: the same run, not fresh, returns"
+    assert last == f"dppca-odp: interrupted. {told} it at no cost."
+    said = "interrupted: this waits until the release, which may be paid for, is stored"
+    assert waits == [said] * (at == MEASURES)
     entries = Ledger(place / "ledger.db").entries()
     assert verify(entries) == []
     assert [entry.kind for entry in entries][-3:] == ["charge", "started", "release"]
-    assert "already paid for" in run(place).stdout
+    after = spent(place)
+    assert before != after
+    again = run(place, "--key", "first").stdout
+    assert "already paid for" in again
+    assert f"Release key {key}." in again
+    assert spent(place) == after
+
+
+def test_ctrl_c_in_a_release_that_fails_does_not_claim_that_it_is_stored(place: Path) -> None:
+    status, error = slow_run(place, signal.SIGINT, MEASURES, "raise ValueError", "--key", "first")
+    assert status == 130
+    told = "Its charge under key first stays: run again to pay for a new one."
+    assert error.strip().splitlines()[-1] == f"dppca-odp: interrupted. {told}"
+    assert spent(place) == "epsilon 1 and delta 1e-7"
 
 
 def test_a_kill_during_a_release_leaves_the_charge_and_a_sound_ledger(place: Path) -> None:
@@ -555,3 +591,12 @@ def test_the_demo_shows_eigenvalues_a_free_re_run_and_a_refusal(tmp_path: Path) 
     assert kinds == ["grant", "charge", "started", "release", "refusal"]
     release = Release.read(tmp_path / "demo" / "release.json")
     assert [scree.method for scree in release.screes] == ["adaptive", "clipped", "pmwm"]
+
+
+def test_a_poor_outlook_is_said_on_stderr_and_the_run_goes_on(place: Path, plan: dict) -> None:
+    write_plan(place, plan | {"budget": {"epsilon": "0.1", "delta": "1e-7"}})
+    poor = run(place, "--json")
+    assert poor.stderr.startswith("note: before the charge: directions: noise hides every ")
+    assert "\nnote: before the charge: pmwm: noise (sd) of " in poor.stderr
+    assert json.loads(poor.stdout)["rows"] == 400
+    assert run(place).stderr == ""  # from the ledger

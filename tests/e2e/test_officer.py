@@ -195,7 +195,7 @@ def openssl(*arguments: object) -> None:
     [
         ("", "JSON"),
         ("{}", "entries must be given"),
-        ('{"entries":0,"hash":"a"}', "entries must be greater"),
+        ('{"entries":0,"hash":"a"}', "entries must be at least 1"),
         ('{"entries":1,"hash":"a","more":1}', "more must not be there"),
     ],
 )

@@ -16,6 +16,8 @@ import pytest
 import accountant
 import dppca_odp
 from dppca_odp.__main__ import app
+from dppca_odp.directions import UNSCALED
+from dppca_odp.flags import MEANINGS, Flag
 from dppca_odp.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,6 +114,16 @@ def test_the_plan_in_the_command_line_page_is_a_plan() -> None:
     text = re.search(r"```json\n(.*?)```", page, re.DOTALL).group(1)
     plan = Plan.model_validate(json.loads(text))
     assert plan.preview(rows=100).stages[0].stage.name == "directions: matrix"
+
+
+def test_the_page_on_reading_shows_the_release_of_its_plan_and_every_flag() -> None:
+    page = (ROOT / "docs" / "reading.md").read_text()
+    text = re.search(r"```json\n(.*?)```", page, re.DOTALL).group(1)
+    assert f"Release key {Plan.model_validate_json(text).hash}." in page
+    told = " ".join(page.split())
+    assert MEANINGS[Flag.NOT_FOUND] in told
+    assert UNSCALED in told
+    assert [] == [flag for flag in Flag if f"\n| {flag} |" not in page]
 
 
 def test_the_readme_example_runs(tmp_path: Path) -> None:

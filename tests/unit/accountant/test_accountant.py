@@ -96,7 +96,7 @@ def test_another_grant_is_a_conflict(
         (
             {"rows": 0, "columns": COLUMNS},
             InvalidValue,
-            "rows must be greater than or equal to 1; got 0",
+            "rows must be at least 1; got 0",
         ),
         ({"rows": 1, "columns": ["a", "a"]}, InvalidValue, "columns must be different names"),
         ({"purpose": "a\nb"}, InvalidValue, "purpose must be printable"),

@@ -191,7 +191,7 @@ def test_a_raise_that_would_lower_the_mu_is_refused(address: str) -> None:
         ({"set_aside": "-1e-7"}, "set_aside must not be negative"),
         ({"budget": Budget.of("101", "1e-6")}, "epsilon must be at most 100 under the rule"),
         ({"budget": Budget.of("0", "1e-6")}, "epsilon must be above 0"),
-        ({"budget": Budget.of("1", "0")}, "delta must be between 0 and 1"),
+        ({"budget": Budget.of("1", "0")}, "delta must leave some for a mu beside 0 set aside"),
         ({"rule": "zcdp"}, "rule must be 'sum' or 'gaussian'; got 'zcdp'"),
     ],
 )

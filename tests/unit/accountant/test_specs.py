@@ -5,7 +5,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from accountant.charges import Charge
-from accountant.errors import InvalidAmount
+from accountant.errors import InvalidAmount, InvalidValue
 from accountant.losses import GaussianLoss, PureLoss
 from accountant.specs import Budget, PrivacyUnit, Split, Stage, StageWeight, TableFacts
 
@@ -75,7 +75,7 @@ def test_a_spec_that_makes_no_sense_is_refused(
 
 
 def test_a_split_needs_different_names() -> None:
-    with pytest.raises(ValidationError, match="weights must have different names"):
+    with pytest.raises(InvalidValue, match="weights must have different names"):
         Split(weights=(STAGES.weights[0], STAGES.weights[0]))
 
 

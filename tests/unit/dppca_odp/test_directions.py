@@ -379,7 +379,7 @@ def test_the_record_holds_the_scales_and_names_columns_without_one():
     assert (2e6, 1.0, 1.0) == record.scales
     assert ((5e-7,), (0.0,), (0.0,)) == record.loadings
     (warning,) = record.warnings
-    assert warning.startswith("column 2, column 3: left unscaled: ")
+    assert warning.startswith("columns column 2, column 3: left unscaled: ")
 
 
 def test_the_record_of_scales_that_were_all_found_warns_of_nothing():

@@ -60,7 +60,8 @@ def test_a_release_that_cannot_be_written_is_said_to_be_paid_for(tmp_path, capsy
     folder = tmp_path / "gone"
     expected = (
         f"dppca-odp: out must be a folder that can be written; got {folder}. The release is paid "
-        "for and in the ledger: run again with another folder, at no cost."
+        "for and in the ledger: run again with another folder and not "
+        "fresh, at no cost."
     )
     assert (2, expected) == left(capsys, lambda: write_release(RELEASE, folder))
 
@@ -84,10 +85,10 @@ def test_every_error_has_its_exit_status(capsys, error, status):
     assert (status, f"dppca-odp: {error}") == left(capsys, work)
 
 
-def test_an_interrupt_is_said_to_be_one(capsys):
+@pytest.mark.parametrize("told", ["", "Nothing was charged."])
+def test_an_interrupt_is_said_to_be_one_with_what_is_known(capsys, told):
     def work():
         with exit_status():
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(*[told] * bool(told))
 
-    said = "interrupted. A release that had begun is stored: run again to get it at no cost."
-    assert (130, f"dppca-odp: {said}") == left(capsys, work)
+    assert (130, f"dppca-odp: interrupted. {told}".strip()) == left(capsys, work)

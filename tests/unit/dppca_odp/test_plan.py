@@ -182,8 +182,7 @@ class TestReading:
             ({"unit": {}}, "unit.rows_per_person must be given; got nothing. Add it."),
             (
                 {"unit": {"rows_per_person": 0}},
-                "unit.rows_per_person must be greater than or equal to 1; got 0. "
-                "Change that value.",
+                "unit.rows_per_person must be at least 1; got 0. Change that value.",
             ),
             (
                 {"budget": {"epsilon": 0.1, "delta": "1e-6"}},

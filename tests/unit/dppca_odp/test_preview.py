@@ -6,9 +6,9 @@ from rich.console import Console
 from accountant import Budget, GaussianLoss, PrivacyUnit, PureLoss, Stage
 from accountant.losses import ApproximateLoss
 from accountant.rules import CommittedRule, GaussianRule
-from dppca_odp.eigenvalues.method import ScaleOutlook
+from dppca_odp.eigenvalues.method import ScaleOutlook, in_percent
 from dppca_odp.planned import PlannedStage
-from dppca_odp.preview import Costs, NoiseScales, Preview, ScreeOutlook, in_percent
+from dppca_odp.preview import Costs, NoiseScales, Preview, ScreeOutlook
 
 BUDGET = Budget.of("1/3", "1e-6")
 MILLIONTH = Fraction("1e-6")
@@ -168,3 +168,16 @@ def test_without_guesses_it_still_says_whether_scales_will_be_found():
 def test_a_chance_has_words(chance, verdict, percent):
     assert verdict == ScaleOutlook(chance=chance, reason="r").verdict
     assert percent == in_percent(chance)
+
+
+def test_along_the_axes_components_are_columns():
+    above = {"columns": ("age", "income"), "eigenvalues": (2.0, 2.0)}
+    shown = preview(*LINES, screes=(OUTLOOK.model_copy(update=above),))
+    assert ["income", "2", "0.6", "0.8", "1", "50", "%"] in words(shown)
+    assert "a scree: noise is larger than the guess of column age." in str(shown)
+
+
+def test_noise_above_a_guess_is_said():
+    above = OUTLOOK.model_copy(update={"eigenvalues": (2.0, 0.5)})
+    assert "a scree: noise is larger than the guess of components 1, 2." in list(above.sentences())
+    assert not any("larger" in line for line in OUTLOOK.sentences())

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from accountant import Budget, GaussianLoss, PrivacyUnit, Stage
-from dppca_odp.printing import NOISE_NOTE, SAMPLING_NOTE
+from dppca_odp.printing import LARGEST_NOTE, NOISE_NOTE, SAMPLING_NOTE
 from dppca_odp.releases import (
     Release,
     ReleasedDirections,
@@ -226,7 +226,7 @@ def test_scaled_directions_are_shown_in_both_units_with_their_scales():
     assert "directions, in data units" in shown
     assert ["height", "2e+06", "+3e-07", "+4e-07"] in rows
     assert ["weight", "1", "+0.8", "-0.6"] in rows
-    assert "component 3" not in shown
+    assert "3" not in shown.split()
 
 
 def test_warnings_of_directions_are_shown():
@@ -275,6 +275,50 @@ def test_the_text_of_scaled_directions_fits_100_columns(components):
     shown = str(release(wide, columns=columns))
     assert max(map(len, shown.splitlines())) <= 100
     assert "…" not in shown
+
+
+MANY = 40
+
+
+def of_many(**changes):
+    """Component 1 is mostly column 7 and less of 3; component 2 the same of all columns."""
+    first = [0.0] * MANY
+    first[7], first[3], first[0] = -0.9, 0.4, 0.1732
+    vectors = tuple((value, MANY**-0.5) for value in first)
+    return directions().model_copy(update={"vectors": vectors} | changes)
+
+
+@pytest.mark.parametrize("scales", [(), (4.0,) * MANY])
+def test_of_many_columns_the_largest_loadings_are_shown_in_order(scales):
+    columns = tuple(f"item-{number}" for number in range(MANY))
+    shown = str(release(of_many(scales=scales), columns=columns))
+    rows = [line.split() for line in shown.splitlines()]
+    (largest,) = [row for row in rows if row[1:3] == ["item-7", "-0.90"]]
+    assert ["1", "item-7", "-0.90", *["-0.225"] * bool(scales), "item-0"] == largest[
+        : -1 - bool(scales)
+    ]
+    (second,) = [row for row in rows if row[1:3] == ["item-3", "+0.40"]]
+    assert "2" == second[0]
+    assert not any(row[1:2] == ["item-0"] and row[2] == "+0.17" for row in rows)  # 97 % is enough
+    (parts,) = [row for row in rows if row[:1] == ["part"]]
+    assert ["part", "97%", "25%"] == parts
+    assert "10" in [row[0] for row in rows if row]
+    assert "11" not in [row[0] for row in rows if row]
+    assert LARGEST_NOTE in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("scales", [(), (1.234567e-160,) * MANY])
+@pytest.mark.parametrize("name", ["x", "measurement", "a long name of a measurement by somebody"])
+@pytest.mark.parametrize("width", [80, 100])
+def test_many_columns_fit_a_terminal(scales, name, width):
+    columns = tuple(f"{name} {number}" for number in range(MANY))
+    wide = directions("a name of directions that goes on", MANY, 7)
+    console = Console(width=width, color_system=None, force_jupyter=False)
+    with console.capture() as captured:
+        console.print(release(wide.model_copy(update={"scales": scales}), columns=columns))
+    assert max(map(len, captured.get().splitlines())) <= width
+    assert "…" not in captured.get()
+    assert "component 7" in captured.get()
 
 
 def test_directions_alone_make_no_table_of_eigenvalues():

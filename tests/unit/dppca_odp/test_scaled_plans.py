@@ -133,7 +133,7 @@ class TestRun:
         assert pytest.approx(table[:, :3].std(axis=0), rel=0.15) == main.scales[:3]
         assert 1.0 == main.scales[3]
         (warning,) = main.warnings
-        assert warning.startswith("still: left unscaled: ")
+        assert warning.startswith("column still: left unscaled: ")
         assert f"note: main: {warning[:20]}" in str(release)
         assert abs(np.array(main.vectors)[:, 0] @ np.append(np.full(3, 3**-0.5), 0)) > 0.99
         along = table @ np.array(main.loadings)

@@ -4,9 +4,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from opendp.mod import OpenDPException
-from pydantic import ValidationError
 
 from accountant import Budget, GaussianLoss, PureLoss
+from accountant.errors import InvalidValue
 from dppca_odp.eigenvalues.huber import (
     LARGEST_MEAN,
     Huber,
@@ -145,7 +145,7 @@ def test_a_scale_at_an_end_of_its_range_is_said_to_be(half, end):
     assert (
         f"component 1: the scale is at an end of its public range ({end:.6g}): "
         "the range is too narrow, or the budget too small to find the scale."
-    ) == warning
+    ) == warning.told()
 
 
 def test_a_scale_inside_its_range_is_not_warned_about():
@@ -209,9 +209,7 @@ def test_an_estimate_that_runs_away_is_clamped():
 
 @pytest.mark.parametrize(("low", "high"), [(5, 5), (6, 5)])
 def test_scales_out_of_order_are_refused(low, high):
-    with pytest.raises(
-        ValidationError, match=f"lowest_scale must be below .* got {low} and {high}"
-    ):
+    with pytest.raises(InvalidValue, match=f"lowest_scale must be below .* got {low} and {high}"):
         method(lowest_scale=low, highest_scale=high)
 
 
@@ -235,7 +233,7 @@ def test_scales_out_of_order_are_refused(low, high):
     ],
 )
 def test_a_parameter_out_of_range_is_refused(name, value):
-    with pytest.raises(ValidationError, match=f"(?m)^{name}$"):
+    with pytest.raises(InvalidValue, match=rf"^{name}\b"):
         method(**{name: value})
 
 
@@ -243,7 +241,7 @@ def test_a_parameter_out_of_range_is_refused(name, value):
 def test_the_scales_and_their_part_have_no_default(name):
     asked = {"lowest_scale": -5, "highest_scale": 5, "scale_fraction": "1/4"}
     del asked[name]
-    with pytest.raises(ValidationError, match=f"{name}\n  Field required"):
+    with pytest.raises(InvalidValue, match=f"^{name} must be given"):
         Huber(**asked)
 
 
@@ -322,5 +320,5 @@ def test_a_descent_of_a_large_mu_is_paid_for_and_runs(epsilon):
 
 @pytest.mark.parametrize("initial", [1e201, -1e191])
 def test_a_descent_does_not_start_beyond_what_sums_can_hold(initial):
-    with pytest.raises(ValidationError, match="initial"):
+    with pytest.raises(InvalidValue, match="initial"):
         Huber(lowest_scale=-4, highest_scale=5, scale_fraction="1/4", initial=initial)

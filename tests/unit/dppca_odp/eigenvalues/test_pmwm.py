@@ -3,9 +3,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from opendp.mod import OpenDPException
-from pydantic import ValidationError
 
 from accountant import Budget, GaussianLoss, PureLoss
+from accountant.errors import InvalidValue
 from accountant.gaussian import gaussian_mu
 from dppca_odp.eigenvalues.pmwm import PMWM, choose_cutoffs, make_pmwm, then_pmwm
 from dppca_odp.planned import Size
@@ -59,8 +59,8 @@ def test_crossed_cutoffs_are_reset_to_the_bounds_and_said_to_be():
     assert [1.0, 0.0] == cutoffs.lower.tolist()
     assert [7.0, 100.0] == cutoffs.upper.tolist()
     (warning,) = cutoffs.warnings
-    assert warning.startswith("component 2: the cutoffs crossed")
-    assert "[0, 100]" in warning
+    assert warning.told().startswith("component 2: the cutoffs crossed")
+    assert "[0, 100]" in warning.text
 
 
 def test_cutoffs_that_cross_outside_the_bounds_meet_at_a_bound():
@@ -78,7 +78,9 @@ def test_equal_cutoffs_are_kept():
 def test_a_search_that_ran_out_of_grid_is_said_to_have(which):
     ends = Quantile(63.0, capped=which == "lower"), Quantile(63.0, capped=which == "upper")
     (warning,) = choose_cutoffs([found(1.0, 7.0), ends], method()).warnings
-    assert warning.startswith("component 2: a cutoff reached the end of the search grid (63)")
+    assert warning.told().startswith(
+        "component 2: a cutoff reached the end of the search grid (63)"
+    )
 
 
 @pytest.mark.parametrize("pairs", [2, 3, 10, 11])
@@ -199,9 +201,7 @@ def test_every_float_is_answered(fill):
 
 @pytest.mark.parametrize(("low", "high"), [(10, 10), (11, 10)])
 def test_bounds_out_of_order_are_refused(low, high):
-    with pytest.raises(
-        ValidationError, match=f"lower_bound must be below .* got {low}.0 and {high}"
-    ):
+    with pytest.raises(InvalidValue, match=f"lower_bound must be below .* got {low}.0 and {high}"):
         method(lower_bound=low, upper_bound=high)
 
 
@@ -222,7 +222,7 @@ def test_bounds_out_of_order_are_refused(low, high):
     ],
 )
 def test_a_parameter_out_of_range_is_refused(name, value):
-    with pytest.raises(ValidationError, match=f"(?m)^{name}"):
+    with pytest.raises(InvalidValue, match=rf"^{name}\b"):
         method(**{name: value})
 
 
@@ -230,7 +230,7 @@ def test_a_parameter_out_of_range_is_refused(name, value):
 def test_the_bounds_have_no_default(name):
     asked = {"lower_bound": 0, "upper_bound": 1}
     del asked[name]
-    with pytest.raises(ValidationError, match=f"{name}\n  Field required"):
+    with pytest.raises(InvalidValue, match=f"^{name} must be given"):
         PMWM(**asked)
 
 
@@ -271,7 +271,7 @@ def test_the_method_makes_its_own_measurement():
 
 def test_a_split_of_a_ring_is_refused():
     with pytest.raises(
-        ValidationError,
+        InvalidValue,
         match=r'pair_rows must be "reuse" with a ring; got "split" and degree 4\. Only disjoint',
     ):
         method(degree=4)

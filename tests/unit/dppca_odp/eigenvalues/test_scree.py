@@ -10,6 +10,7 @@ from dppca_odp.eigenvalues.huber import Huber
 from dppca_odp.eigenvalues.method import Estimate
 from dppca_odp.eigenvalues.pmwm import PMWM
 from dppca_odp.eigenvalues.scree import Scree, make_scree, then_scree
+from dppca_odp.flags import Flag, Note
 from dppca_odp.planned import Setting, Size
 from dppca_odp.spaces import matrix_domain, rows_metric
 
@@ -106,7 +107,8 @@ def test_no_more_pairs_are_planned_to_change_than_there_are():
 
 def released(*, nonincreasing):
     raw = np.array([5.0, -0.2, 2.0, 3.0, 1.0])
-    answer = Estimate(raw, np.full(5, 0.5), np.zeros(5), np.full(5, 9.0), ("component 1: note",))
+    notes = (Note("note", (1, 3)), Note("of all"))
+    answer = Estimate(raw, np.full(5, 0.5), np.zeros(5), np.full(5, 9.0), notes)
     asked = scree(Clipped(clipping_bound=9), nonincreasing=nonincreasing)
     return asked.released(answer, Setting(rows=10, names=tuple("abcde"), components=5, unit=ONE))
 
@@ -118,7 +120,7 @@ def test_the_record_holds_raw_values_and_what_became_of_them():
     assert (5 / 11, 0.0, 2 / 11, 3 / 11, 1 / 11) == record.proportions
     assert (0.5,) * 5 == record.noise_scales
     assert ((0.0,) * 5, (9.0,) * 5) == (record.lower, record.upper)
-    assert ("component 1: note",) == record.warnings
+    assert ("columns a, c: note", "of all") == record.warnings
     assert ("scree", "clipped", "axes") == (record.name, record.method, record.directions)
 
 
@@ -180,3 +182,41 @@ def test_a_plan_asks_for_a_ring_and_the_least_variance_by_name():
     answer = measurement(np.random.default_rng(35).normal(size=(1000, 2)))
     assert pytest.approx(answer.noise_scales.max(), rel=1e-9) == planned.noise_scale
     assert pytest.approx(5.0, rel=1e-6) == answer.noise_scales[0] / answer.noise_scales[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "flags", "told"),
+    [
+        ([5, 2, 3.1, 1], (), None),  # 3.1 may be 2
+        ([5, 2, 3.9, 1], (), None),  # at the edge
+        (
+            [5, 2, 4, 1],
+            (),
+            "component 3 is clearly above component 2. Report components, with their "
+            "loadings, in the order 1, 3, 2, 4: it costs nothing.",
+        ),
+        (
+            [1, 2, 9, 9],
+            (),
+            "component 3 is clearly above component 1. Report components, with their "
+            "loadings, in the order 3, 4, 2, 1: it costs nothing.",
+        ),
+        ([5, 0, 4, 1], ((), (Flag.NOT_FOUND,), (), ()), None),
+        (
+            [0, 1, 4, 1],
+            ((Flag.NOT_FOUND,), (), (), ()),
+            "component 3 is clearly above component 2. "
+            "Report components, with their loadings, in the order 3, 2, 4, 1: it costs nothing.",
+        ),
+    ],
+)
+def test_components_clearly_out_of_order_are_noted(values, flags, told):
+    raw, four = np.array(values, dtype=float), np.ones(4)
+    interval = np.maximum(raw - 0.95, 0), raw + 0.95
+    answer = Estimate(raw, four, 0 * four, 9 * four, (), flags, interval)
+    at = Setting(rows=10, names=tuple("abcd"), components=4, unit=ONE)
+    for directions in ("main", "axes", np.eye(4).tolist()):
+        asked = Scree(name="s", method=Clipped(clipping_bound=9), directions=directions)
+        notes = asked.released(answer, at).warnings
+        expected = (f"out of order: {told}",) if told and directions == "main" else ()
+        assert expected == notes

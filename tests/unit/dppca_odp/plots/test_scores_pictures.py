@@ -125,6 +125,17 @@ class TestOneHistogram:
         axes = plot_scores(release(other, scores(directions=of_scores)), "scores").axes[0]
         assert "component 1" == axes.get_xlabel()
 
+    def test_labels_along_the_axes_are_columns(self):
+        along = scores(directions="axes", axes=(2, 1))
+        axes = plot_scores(release(along), "scores").axes[0]
+        names = release(along).columns
+        assert (f"column {names[1]}", f"column {names[0]}") == (
+            axes.get_xlabel(),
+            axes.get_ylabel(),
+        )
+        old = DIRECTIONS.model_copy(update={"name": "axes"})  # once a name like any other
+        assert "component 2" == plot_scores(release(old, along), "scores").axes[0].get_xlabel()
+
     def test_an_empty_histogram_can_be_drawn(self, tmp_path):
         figure = plot_scores(release(scores(ZERO, empty=("all",))), "scores")
         assert (0.0, 1.0) == panels(figure)[0].get_images()[0].get_clim()

@@ -7,6 +7,7 @@ import pytest
 from opendp.mod import OpenDPException
 from pydantic import ValidationError
 
+from accountant.errors import InvalidValue
 from dppca_odp.primitives.quantiles import (
     Quantile,
     SearchGrid,
@@ -83,12 +84,12 @@ def test_a_grid_that_is_no_grid_is_refused(grid, name):
 
 
 def test_a_grid_that_overflows_is_refused():
-    with pytest.raises(ValidationError, match="beta and steps must keep the grid finite"):
+    with pytest.raises(InvalidValue, match="beta and steps must keep the grid finite"):
         SearchGrid(beta=2, steps=2000)
 
 
 def test_a_grid_too_fine_for_floats_is_refused():
-    with pytest.raises(ValidationError, match="beta and unit must give increasing grid points"):
+    with pytest.raises(InvalidValue, match="beta and unit must give increasing grid points"):
         SearchGrid(lower=1e12, unit=1e-9)
 
 
