@@ -24,7 +24,7 @@ _ACCESS = "GRANT SELECT, INSERT ON entries TO analyst; GRANT SELECT ON ledger_fo
 #: For one transaction: how long it waits, that its commit is on disk, and then the lock. A server
 #: that promises more than that is left alone. What follows reads what the lock waited for.
 _PROMISE_AND_LOCK = text(
-    f"SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), "
+    "SELECT set_config('lock_timeout', :patience, true), "
     "CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') "
     "THEN set_config('synchronous_commit', 'on', true) END, "
     f"pg_advisory_xact_lock({_LOCK})"
@@ -79,7 +79,7 @@ class PostgreSQLDatabase(Database):
     def writing(self) -> Iterator[Connection]:
         """Wait for the turn, and only then begin to read."""
         with self._in_plain_words(), self._engine.begin() as connection:
-            connection.execute(_PROMISE_AND_LOCK)
+            connection.execute(_PROMISE_AND_LOCK, {"patience": f"{BUSY_SECONDS}s"})
             yield connection
 
     def user(self, connection: Connection) -> str:

@@ -17,6 +17,8 @@ import pytest
 from accountant import Accountant, Budget, Ledger, PrivacyUnit, verify
 from dppca_odp import Release
 
+from ..scripts import call, launch
+
 COLUMNS = ("age", "income", "visits")
 SECRET = 918273.5
 
@@ -61,22 +63,12 @@ def write_plan(place: Path, plan: dict) -> None:
 
 def grant(place: Path, *more: str, epsilon: str = "3") -> subprocess.CompletedProcess:
     words = ["--dataset", "visits", "--epsilon", epsilon, "--delta", "1e-6"]
-    return script(
-        "accountant", place, "grant", "ledger.db", *words, "--rows-per-person", "1", *more
-    )
+    return call("accountant", place, "grant", "ledger.db", *words, "--rows-per-person", "1", *more)
 
 
-def script(module: str, place: Path, *words: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", module, *words],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-
-
-def run(place: Path, *more: str, data: str = "visits.csv") -> subprocess.CompletedProcess:
+def run(
+    place: Path, *more: str, data: str = "visits.csv", script=call
+) -> subprocess.CompletedProcess:
     words = ["--data", data, "--ledger", "ledger.db", "--dataset", "visits", "--out", "out"]
     return script("dppca_odp", place, "run", "plan.json", *words, *more)
 
@@ -102,7 +94,7 @@ def assert_nothing_charged(place: Path) -> None:
 
 @pytest.mark.parametrize("data", ["visits.csv", "visits.parquet"])
 def test_a_run_charges_and_writes_a_release_and_a_picture(place: Path, data: str) -> None:
-    result = run(place, data=data)
+    result = run(place, data=data, script=launch)
     assert result.returncode == 0, result.stderr
     release = Release.read(place / "out" / "release.json")
     assert release.columns == COLUMNS
@@ -155,10 +147,10 @@ def test_a_data_set_without_a_grant_gets_the_line_to_type(place: Path) -> None:
 
 
 def test_preview_prices_a_plan_without_data(place: Path) -> None:
-    result = script("dppca_odp", place, "preview", "plan.json", "--rows", "400", "--columns", "3")
+    result = launch("dppca_odp", place, "preview", "plan.json", "--rows", "400", "--columns", "3")
     assert result.returncode == 0
     assert "pmwm: quantile" in result.stdout
-    priced = script(
+    priced = call(
         "dppca_odp", place, "preview", "plan.json", "--rows", "400", "--columns", "3", "--json"
     )
     names = [line["stage"]["name"] for line in json.loads(priced.stdout)["stages"]]
@@ -167,13 +159,13 @@ def test_preview_prices_a_plan_without_data(place: Path) -> None:
 
 def test_preview_with_guesses_tells_the_errors_to_expect(place: Path) -> None:
     words = ["preview", "plan.json", "--rows", "400", "--columns", "3", "--guess", "300,2"]
-    shown = script("dppca_odp", place, *words)
+    shown = call("dppca_odp", place, *words)
     assert shown.returncode == 0, shown.stderr
     assert "pmwm: noise: at most this" in shown.stdout
-    (scree,) = json.loads(script("dppca_odp", place, *words, "--json").stdout)["screes"]
+    (scree,) = json.loads(call("dppca_odp", place, *words, "--json").stdout)["screes"]
     assert scree["eigenvalues"] == [300, 2]
     assert min(scree["noise_scales"] + scree["sampling_scales"]) > 0
-    one = script("dppca_odp", place, *words[:-1], "4", "--json")
+    one = call("dppca_odp", place, *words[:-1], "4", "--json")
     assert json.loads(one.stdout)["screes"][0]["eigenvalues"] == [4, 4]
 
 
@@ -188,18 +180,18 @@ def test_preview_with_guesses_tells_the_errors_to_expect(place: Path) -> None:
 )
 def test_a_guess_that_suits_no_scree_is_status_2_in_one_line(place: Path, guess, words) -> None:
     line = ["preview", "plan.json", "--rows", "400", "--columns", "3", f"--guess={guess}"]
-    assert_refused(script("dppca_odp", place, *line), 2, *words)
+    assert_refused(call("dppca_odp", place, *line), 2, *words)
 
 
 def test_advice_is_a_plan_that_previews_or_what_would_do(place: Path) -> None:
     words = ["advise", "--epsilon", "1", "--delta", "1e-6", "--columns", "3", "--rows"]
-    shown = script("dppca_odp", place, *words, "4000", "--out", "advised.json")
+    shown = launch("dppca_odp", place, *words, "4000", "--out", "advised.json")
     assert shown.returncode == 0, shown.stderr
     assert (place / "advised.json").read_text() == shown.stdout[shown.stdout.index("{") :]
-    priced = script("dppca_odp", place, "preview", "advised.json", "--rows", "4000", "--columns=3")
+    priced = call("dppca_odp", place, "preview", "advised.json", "--rows", "4000", "--columns=3")
     assert "scree: likely to find all 3 scales" in priced.stdout, priced.stderr
     more = ["400", "--components", "2", "--rows-per-person", "2", "--json"]
-    told = script("dppca_odp", place, *words, *more)
+    told = call("dppca_odp", place, *words, *more)
     assert told.returncode == 3
     refused = json.loads(told.stdout)
     assert refused["plan"] is None
@@ -219,7 +211,7 @@ def test_advice_is_a_plan_that_previews_or_what_would_do(place: Path) -> None:
 )
 def test_advice_on_what_no_plan_suits_is_status_2_in_one_line(place: Path, changes, words) -> None:
     line = ["advise", "--epsilon", "1", "--delta", "1e-6", "--columns", "3", "--rows", "400"]
-    assert_refused(script("dppca_odp", place, *line, *changes), 2, *words)
+    assert_refused(call("dppca_odp", place, *line, *changes), 2, *words)
 
 
 def test_a_committed_plan_is_priced_run_and_verified(place: Path, plan: dict) -> None:
@@ -227,7 +219,7 @@ def test_a_committed_plan_is_priced_run_and_verified(place: Path, plan: dict) ->
     plan["budget"] = {"mu": "0.2", "delta": "1e-7"}
     plan["releases"][1]["method"]["weights"] = {"mean": "3"}
     write_plan(place, plan)
-    priced = script("dppca_odp", place, "preview", "plan.json", "--rows", "400", "--columns", "3")
+    priced = call("dppca_odp", place, "preview", "plan.json", "--rows", "400", "--columns", "3")
     assert "committed together" in priced.stdout
     assert {"sum", "committed", "gaussian"} <= {
         row[:9].strip() for row in priced.stdout.split("\n ")
@@ -242,7 +234,7 @@ def test_a_committed_plan_is_priced_run_and_verified(place: Path, plan: dict) ->
 
 
 def test_schema_describes_a_plan(place: Path) -> None:
-    schema = json.loads(script("dppca_odp", place, "schema").stdout)
+    schema = json.loads(launch("dppca_odp", place, "schema").stdout)
     assert set(schema["required"]) == {"budget", "unit", "columns", "releases"}
 
 
@@ -301,7 +293,29 @@ def test_a_wrong_plan_is_status_2_in_one_line(place: Path, plan: dict, change, w
     ],
 )
 def test_wrong_usage_is_status_2_in_one_line(place: Path, words: list[str]) -> None:
-    assert_refused(script("dppca_odp", place, *words), 2)
+    assert_refused(call("dppca_odp", place, *words), 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["run", "plan.json", "--data", "visits.csv"], 2),
+        (["run", "plan.json", "--data", "visits.csv", "--dataset", "visits"], 3),
+        (["run", "plan.json", "--data", "absent.csv", "--dataset", "visits"], 4),
+        (["preview", "absent.json", "--rows", "400", "--columns", "3"], 2),
+        (["advise", "--epsilon", "0", "--delta", "1e-6", "--columns", "3", "--rows", "400"], 2),
+        (["plot", "absent.json", "--out", "out"], 2),
+        (["schema", "--colour"], 2),
+    ],
+)
+def test_a_mistake_in_a_process_of_its_own_is_one_line(
+    place: Path, plan: dict, words: list[str], status: int
+) -> None:
+    plan["budget"]["epsilon"] = "4"
+    write_plan(place, plan)
+    more = ["--ledger", "ledger.db", "--out", "out"] if words[0] == "run" else []
+    assert_refused(launch("dppca_odp", place, *words, *more), status)
+    assert_nothing_charged(place)
 
 
 def test_another_unit_than_the_grant_is_refused(place: Path, plan: dict) -> None:
@@ -448,7 +462,7 @@ def test_a_read_only_ledger_is_refused(
     else:
         (place / "ledger.db").chmod(0o400)
         place.chmod(0o500)
-        result = script(
+        result = call(
             "dppca_odp", place, "run", "plan.json", "--data", "visits.csv", "--ledger",
             "ledger.db", "--dataset", "visits", "--out", str(out),
         )  # fmt: skip
@@ -464,8 +478,9 @@ import dppca_odp.__main__ as script
 from dppca_odp import directions, plan
 quick = {place}
 def slow(*words, **more):
+    {place} = quick
     print("here", flush=True)
-    time.sleep(0.5)
+    time.sleep(1)
     {fails}
     return quick(*words, **more)
 {place} = slow
@@ -584,7 +599,7 @@ def test_two_runs_racing_for_the_last_tenth_one_wins(place: Path, plan: dict) ->
 
 def test_the_demo_shows_eigenvalues_a_free_re_run_and_a_refusal(tmp_path: Path) -> None:
     pytest.importorskip("statsmodels")
-    result = script("dppca_odp", tmp_path, "demo", "--out", "demo")
+    result = launch("dppca_odp", tmp_path, "demo", "--out", "demo")
     assert result.returncode == 0, result.stderr
     assert "From the ledger: True" in result.stdout
     kinds = [entry.kind for entry in Ledger(tmp_path / "demo" / "ledger.db").entries()]

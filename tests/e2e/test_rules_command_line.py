@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,6 +11,8 @@ import pytest
 
 import accountant.verify_export
 from accountant import Accountant, CommittedRule, GaussianRule
+
+from ..scripts import call
 
 BUDGET = {"epsilon": "3", "delta": "1e-6"}
 GRANT = ("--epsilon", "4", "--delta", "1e-5", "--rows-per-person", "1")
@@ -51,9 +51,7 @@ def plan(composition: str) -> dict:
 
 
 def script(place: Path, name: str, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", name, *words], cwd=place, capture_output=True, text=True, timeout=300
-    )
+    done = call(name, place, *words)
     assert 0 == done.returncode, done.stderr
     return done.stdout
 

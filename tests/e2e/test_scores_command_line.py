@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,6 +13,8 @@ import pytest
 
 from accountant import Accountant, Budget, Ledger, PrivacyUnit, verify
 from dppca_odp import Release
+
+from ..scripts import call, launch
 
 COLUMNS = ("age", "income", "visits")
 SECRET = "918273.5"
@@ -70,23 +71,13 @@ def write_plan(place: Path, plan: dict) -> None:
     (place / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
 
 
-def script(place: Path, *words: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "dppca_odp", *words],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-
-
-def run(place: Path, *more: str) -> subprocess.CompletedProcess:
+def run(place: Path, script=call) -> subprocess.CompletedProcess:
     words = ["--data", "visits.csv", "--ledger", "ledger.db", "--dataset", "visits", "--out", "out"]
-    return script(place, "run", "plan.json", *words, *more)
+    return script("dppca_odp", place, "run", "plan.json", *words)
 
 
-def plot(place: Path, release: str = "out/release.json", out: str = "drawn"):
-    return script(place, "plot", release, "--out", out)
+def plot(place: Path, release: str = "out/release.json", out: str = "drawn", script=call):
+    return script("dppca_odp", place, "plot", release, "--out", out)
 
 
 def spent(place: Path) -> str:
@@ -113,7 +104,7 @@ def bytes_of(folder: Path, ending: str) -> dict[str, bytes]:
 
 
 def test_a_run_writes_pictures_which_can_be_drawn_again_without_ledger_or_data(place: Path) -> None:
-    result = run(place)
+    result = run(place, launch)
     assert 0 == result.returncode, result.stderr
     assert "epsilon 4 and delta 1e-6" == spent(place)
     out = place / "out"
@@ -137,7 +128,7 @@ def test_a_run_writes_pictures_which_can_be_drawn_again_without_ledger_or_data(p
 
     (place / "ledger.db").rename(place / "away.db")
     (place / "visits.csv").unlink()
-    drawn = plot(place)
+    drawn = plot(place, script=launch)
     assert (0, "") == (drawn.returncode, drawn.stderr)
     assert {f"{name}.{end}" for name in PICTURES for end in ("png", "svg")} == {
         path.name for path in (place / "drawn").iterdir()
@@ -161,7 +152,7 @@ def test_the_same_plan_again_is_free_and_draws_the_same_pictures(place: Path) ->
 
 def test_preview_prices_frame_and_histogram_without_data(place: Path) -> None:
     words = ["preview", "plan.json", "--rows", "1200", "--columns", "3"]
-    shown = script(place, *words, "--json")
+    shown = call("dppca_odp", place, *words, "--json")
     stages = [line["stage"]["name"] for line in json.loads(shown.stdout)["stages"]]
     assert ["by city: frame", "by city: histogram"] == stages[-2:]
 
@@ -321,7 +312,7 @@ def test_a_release_without_pictures_writes_nothing_and_says_so(place: Path, plan
 
 @pytest.mark.parametrize("words", [["plot"], ["plot", "out/release.json"], ["plot", "--out", "o"]])
 def test_plot_needs_a_release_and_a_folder(place: Path, words: list[str]) -> None:
-    assert_refused(script(place, *words), 2)
+    assert_refused(call("dppca_odp", place, *words), 2)
 
 
 def test_names_with_dollar_signs_are_released_and_drawn(place: Path, plan: dict) -> None:

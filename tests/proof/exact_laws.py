@@ -137,6 +137,15 @@ def permute_and_flip(scores: Result, scale: float) -> Law:
     return tuple(p / factorial(len(scores)) for p in law)
 
 
+def deviations_off(drawn: Sequence[int], law: Law, true: Law) -> float:
+    """How far the draws lean from a law to the true one: mean log-ratios, in their deviations."""
+    wrong, right = np.array(law) / sum(law), np.array(true) / sum(true)
+    ratios = np.log(right / wrong)
+    mean = float(wrong @ ratios)
+    deviation = float(np.sqrt(wrong @ (ratios - mean) ** 2 / len(drawn)))
+    return (float(ratios[np.array(drawn)].mean()) - mean) / deviation
+
+
 def p_value(drawn: Sequence[int], law: Law) -> float:
     """How likely a worse fit of these draws (numbers of outputs) is under the law."""
     seen = np.bincount(drawn, minlength=len(law))

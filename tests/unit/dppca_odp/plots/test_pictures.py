@@ -69,6 +69,12 @@ def release(*results):
     )
 
 
+@pytest.fixture
+def empty_files(monkeypatch):
+    """Pictures are written without being drawn, where their names alone are in question."""
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path: path.touch())
+
+
 ALL = release(DIRECTIONS, scree(), scree("pmwm"), scores(), scores("by city", ("york", "rest")))
 SMALL = release(scree(), scores("by city"))
 
@@ -149,6 +155,7 @@ def test_the_same_release_gives_the_same_png_bytes(tmp_path):
         ("Größe_1", "Größe_1"),
     ],
 )
+@pytest.mark.usefixtures("empty_files")
 def test_a_name_becomes_a_file_name_inside_the_folder(tmp_path, name, expected):
     written = save_pictures(release(scores(name)), tmp_path)
     assert [tmp_path / f"{expected}.png", tmp_path / f"{expected}-points.png"] == written
@@ -164,6 +171,7 @@ def test_a_name_becomes_a_file_name_inside_the_folder(tmp_path, name, expected):
     ],
     ids=["the scree", "points", "blank and dash"],
 )
+@pytest.mark.usefixtures("empty_files")
 def test_no_picture_overwrites_another(tmp_path, results):
     written = save_pictures(release(*results), tmp_path)
     assert len(written) == len(set(written))
