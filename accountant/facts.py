@@ -8,7 +8,6 @@ import os
 import textwrap
 import unicodedata
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -81,15 +80,6 @@ def _described(model: type[Fact]) -> Iterator[tuple[str, str]]:
                         ast.Expr(value=ast.Constant(value=str(text))),
                     ):
                         yield name, inspect.cleandoc(text)
-
-
-@contextmanager
-def in_one_line() -> Iterator[None]:
-    """Turn the report of a model that was built in here into one InvalidValue."""
-    try:
-        yield
-    except ValidationError as error:
-        raise in_words(error) from None
 
 
 def in_words(error: ValidationError) -> InvalidValue:

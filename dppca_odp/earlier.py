@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Discriminator, Tag
 
-from dppca_odp.values import Finite, Floats
+from dppca_odp.values import Booleans, Finite, Floats
 
 #: Directions along which columns stay as they are: a component for each.
 AXES = "axes"
@@ -44,7 +43,7 @@ class ColumnScales(NamedTuple):
 
     values: Floats
     """Positive; 1 where none was found."""
-    found: npt.NDArray[np.bool_]
+    found: Booleans
 
 
 def find_scales(scree: str, earlier: Mapping[str, Any]) -> ColumnScales:

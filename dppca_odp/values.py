@@ -10,6 +10,7 @@ from pydantic import Field
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
 
 Some = TypeVar("Some")
 #: Left out of JSON where there is none, as in what was written before it was told.

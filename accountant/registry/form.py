@@ -13,7 +13,7 @@ import yaml
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from accountant.errors import InvalidValue
-from accountant.facts import Fact, in_one_line
+from accountant.facts import Fact
 from accountant.registry.choices import ProductType, Sector
 
 
@@ -159,8 +159,7 @@ class Record(Fact):
 
 def to_yaml(record: Record) -> str:
     """The record as YAML that reads back as it was. What is no record is not written."""
-    with in_one_line():
-        checked = Record.model_validate(record.model_dump(warnings=False))
+    checked = Record(**record.model_dump(warnings=False))
     document = checked.model_dump(mode="json", exclude_none=True)
     text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     return text

@@ -77,7 +77,7 @@ class Clipped(SourceMethod):
         return noise_of_means(share, self.bounds(size.components), over, exponent=self.exponent)
 
     def fitting_variances(self, components: int) -> Floats:
-        """A quarter of the bounds: clipping takes a tenth of such a variance."""
+        """A quarter of the bounds: clipping takes 8 % of such a variance."""
         return np.array(self.bounds(components)) / 4
 
     def program(

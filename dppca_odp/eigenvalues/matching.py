@@ -1,13 +1,15 @@
 """The first rule of the adaptive method: where components lie, from noisy octaves alone.
 
-Evidence for something is how much likelier it makes the octaves than noise alone does. Before the
-octaves are seen it is 1 in the mean, whatever is averaged over; so noise alone reaches ``ENOUGH``
-at most once in ``ENOUGH`` looks (Markov's inequality).
+Evidence is a Bayes factor: how much likelier components make the noisy octaves than noise alone
+does, averaged over a prior. Under noise alone its mean is 1 whatever the prior, so it reaches
+``LEAST_EVIDENCE`` in at most one of so many searches (Markov's inequality). A wrong prior makes the
+rule miss scales; it cannot make noise alone pass more often.
 
-Averaged over: the window of octaves that holds the scales of most components, at all places; the
-place of each component in it; whether it is there, or elsewhere, or nowhere; whether it is as clear
-as a Gaussian one. Weak components that lie near each other are so found together, where none would
-be alone.
+The prior: one window of octaves, at any place; each component in it with probability 0.9, at any
+place there, or anywhere at all, or noise alone, with 0.05 each; as clear as a Gaussian one, or
+less. Evidence of components in one window multiplies: weak ones near each other are found together,
+where none would be alone. Which of them are in the window is then decided by posterior probability,
+and not by that bound: what may be noise alone is called unclear.
 """
 
 from __future__ import annotations
@@ -17,29 +19,27 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import logsumexp, ndtr
 
 from dppca_odp.eigenvalues.shape import PER_OCTAVE, SCALES, octaves_at_scales
-from dppca_odp.values import Floats
+from dppca_odp.values import Booleans, Floats
 
-Flags = npt.NDArray[np.bool_]
-
-#: Of scales that count as found.
-ENOUGH = 10_000
+#: Of all components together, for some to count as found.
+LEAST_EVIDENCE = 10_000
 #: Octaves that a window may have, and the probability of a component to be in it.
-WINDOWS, IN_WINDOW = (4, 8, 16), 0.9
+WINDOW_OCTAVES, IN_WINDOW = (4, 8, 16), 0.9
 #: Euclidean norm of the shares of a Gaussian component's octaves.
-SIGNAL = 0.33
-#: Others have smaller signals: a half, a quarter and so on, down to this many standard deviations
-#: of the noise. So probable is that, among those near each other and then among the rest.
-LEAST_SIGNAL, NOT_GAUSSIAN = 3.0, (0.01, 0.5)
-#: Logarithms of how many places there are for a component in its window, and for the window.
-PLACES, TOGETHER = 0.8, 4.0
-#: What is found is in the window with at least this probability; what is clear is noise alone with
-#: at most that.
-FOUND, DOUBT = 0.5, 0.001
+GAUSSIAN_NORM = 0.33
+#: The probability of a weaker signal than a Gaussian component's, in a first pass and in a second
+#: over what it left: a half, a quarter and so on, down to so many standard deviations of the noise.
+NOT_GAUSSIAN, LEAST_SIGNAL = (0.01, 0.5), 3.0
+#: What averaging over places takes from the logarithm of evidence, of each component and of all:
+#: fitted to simulations.
+OF_EACH, OF_ALL = 0.8, 4.0
+#: The least posterior probability to be in the window of what is found, and the most to be noise
+#: alone of what is clear.
+LEAST_PRESENCE, MOST_DOUBT = 0.5, 0.001
 #: Of the pairs: a component of which fewer look Gaussian at its scale is mixed.
 MIXED = 0.5
 
@@ -51,37 +51,37 @@ class Matched(NamedTuple):
 
     scales: Floats
     """0 if none was found."""
-    unclear: Flags
-    """Found thanks to others near it."""
-    mixed: Flags
+    unclear: Booleans
+    """Noise alone with more than one in 1,000: found thanks to the others."""
+    mixed: Booleans
     """Fewer than half of its pairs look Gaussian."""
 
 
 def match_scales(octaves: Floats, noise: float) -> Matched:
-    """The scales of components, from the shares of pairs in their octaves.
-
-    Those that lie together are found together; then the rest is searched alike.
-    """
+    """The scales of components, from the shares of pairs in their octaves: a window at a time."""
     signals = octaves @ octaves_at_scales().T / noise
     scales, doubt = np.zeros((2, len(octaves)))
     for not_gaussian in NOT_GAUSSIAN:
-        evidence = _evidence(signals, SIGNAL / noise, not_gaussian)
+        evidence = _evidence(signals, GAUSSIAN_NORM / noise, not_gaussian)
         while (left := np.flatnonzero(scales == 0)).size:
             window = _search(evidence[left])
-            found = window.presence >= FOUND
-            if window.evidence < math.log(ENOUGH) or not found.any():
+            found = window.presence >= LEAST_PRESENCE
+            if window.evidence < math.log(LEAST_EVIDENCE) or not found.any():
                 break
             scales[left[found]] = np.exp2(window.positions[found])
             doubt[left[found]] = window.doubt[found]
     return Matched(
         scales=scales,
-        unclear=doubt > DOUBT,
-        mixed=(signals.max(axis=1) + 2) * noise / SIGNAL < MIXED,
+        unclear=doubt > MOST_DOUBT,
+        mixed=(signals.max(axis=1) + 2) * noise / GAUSSIAN_NORM < MIXED,
     )
 
 
 def _evidence(signals: Floats, full: float, not_gaussian: float) -> Floats:
-    """Its logarithm for a component at each scale; a Gaussian one has the signal ``full``."""
+    """Logarithms of the likelihood ratio of a component at each scale to noise alone.
+
+    For a signal z of mean s it is s z - s^2 / 2; averaged over s, ``full`` for a Gaussian one.
+    """
     halvings = max(0, int(math.log2(max(full, LEAST_SIGNAL) / LEAST_SIGNAL)))
     weights = [1 - not_gaussian, *[not_gaussian / halvings] * halvings] if halvings else [1.0]
     strengths = full * 0.5 ** np.arange(halvings + 1)
@@ -90,14 +90,14 @@ def _evidence(signals: Floats, full: float, not_gaussian: float) -> Floats:
 
 
 class _Window(NamedTuple):
-    """The window that holds most components, or its neighbours, each by its evidence."""
+    """The best window and those that overlap it, averaged by their evidence."""
 
     evidence: float
-    """Its logarithm, averaged over all windows."""
+    """The logarithm of its average over all windows."""
     presence: Floats
-    """The probability of each component to be there."""
+    """Posterior probability of each component to be in the window."""
     doubt: Floats
-    """That it is nowhere: noise alone."""
+    """Posterior probability of noise alone."""
     positions: Floats
     """The mean logarithm, to base 2, of its scale if it is there."""
 
@@ -107,7 +107,7 @@ def _search(evidence: Floats) -> _Window:
     anywhere = logsumexp(evidence, axis=1, keepdims=True) - math.log(evidence.shape[1])
     not_there = nowhere + np.logaddexp(0, anywhere)
     windows: list[tuple[Floats, ...]] = []
-    for octaves in WINDOWS:
+    for octaves in WINDOW_OCTAVES:
         places, step = octaves * PER_OCTAVE + 1, octaves * PER_OCTAVE // 4
         inside = sliding_window_view(evidence, places, axis=1)[:, ::step]
         at = sliding_window_view(_POSITIONS, places)[::step]
@@ -115,7 +115,7 @@ def _search(evidence: Floats) -> _Window:
         there = math.log(IN_WINDOW / places) + one
         either = np.logaddexp(not_there, there)
         means = (np.exp(inside - one[..., np.newaxis]) * at).sum(axis=2)
-        total = either.sum(axis=0) - math.log(len(WINDOWS) * len(at))
+        total = either.sum(axis=0) - math.log(len(WINDOW_OCTAVES) * len(at))
         windows.append((at[:, 0], at[:, -1], total, np.exp(there - either), either, means))
     low, high, total, present, either, means = (
         np.concatenate(parts, axis=-1) for parts in zip(*windows, strict=True)
@@ -135,7 +135,7 @@ def _search(evidence: Floats) -> _Window:
 
 def full_signal(noise: float, components: int) -> float:
     """Of a Gaussian component at its own scale, were all of mu spent on its octaves."""
-    return SIGNAL / (noise * math.sqrt(2 * components))
+    return GAUSSIAN_NORM / (noise * math.sqrt(2 * components))
 
 
 def chance_of_scales(signal: float, components: int) -> float:
@@ -143,8 +143,8 @@ def chance_of_scales(signal: float, components: int) -> float:
 
     The evidence of each is near normal.
     """
-    mean = signal**2 / 2 - PLACES
-    together = components * mean - math.log(ENOUGH) - TOGETHER
+    mean = signal**2 / 2 - OF_EACH
+    together = components * mean - math.log(LEAST_EVIDENCE) - OF_ALL
     found = float(ndtr(together / (signal * math.sqrt(components))))
     each = float(ndtr((mean + math.log(IN_WINDOW / (1 - IN_WINDOW))) / signal))
     return found * each**components

@@ -92,7 +92,7 @@ class ScaleOutlook(Fact):
     @property
     def is_poor(self) -> bool:
         """Whether it must be said before anything is paid."""
-        return self.chance < LIKELY
+        return self.verdict != "likely"
 
     def sentence(self, components: int) -> str:
         """The verdict, the chance and the reason."""

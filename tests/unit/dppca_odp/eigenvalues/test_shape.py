@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from dppca_odp.eigenvalues.matching import SIGNAL
+from dppca_odp.eigenvalues.matching import GAUSSIAN_NORM
 from dppca_odp.eigenvalues.shape import (
     SCALES,
     cutoff_of_tail,
@@ -69,5 +69,5 @@ def test_octaves_at_scales_are_those_of_the_distribution():
         expected = np.diff(chi2.cdf(UPPER_ENDS / SCALES[place], 1), prepend=0)
         expected[0] = 0
         np.testing.assert_allclose(templates[place], expected / np.linalg.norm(expected), atol=1e-9)
-        assert np.linalg.norm(expected) == pytest.approx(SIGNAL, abs=0.003)
+        assert np.linalg.norm(expected) == pytest.approx(GAUSSIAN_NORM, abs=0.003)
     assert (len(SCALES), UPPER_ENDS.size) == templates.shape
