@@ -48,7 +48,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Private principal component analysis with a budget ledger.",
 )
-console = Console()
+console = Console(markup=False)  # names are shown as they are
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="The plan to price or run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -270,7 +270,10 @@ def demo(
 
     with exit_status():
         check_writable(out)
-        run_demo(out, console)
+        try:
+            run_demo(out, console)
+        except KeyboardInterrupt:  # of one of its runs: the others may have charged
+            raise KeyboardInterrupt("What it charged until then stands in its ledger.") from None
 
 
 def check_writable(folder: Path) -> None:

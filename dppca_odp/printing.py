@@ -46,7 +46,9 @@ def tables_of(release: Release) -> RenderableType:
     notes = [Text(note, style="dim") for note in (*explained, *warned)]
     if release.from_ledger:
         measured = f"measured {release.time:%Y-%m-%d %H:%M} UTC"
-        notes.append(Text(f"From the ledger, {measured}; nothing was charged."))
+        notes.append(
+            Text(f"From the ledger, {measured}: the table was not read, and nothing was charged.")
+        )
     return Group(*variances, *eigenvalues, *loadings, *notes)
 
 

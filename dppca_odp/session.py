@@ -19,13 +19,22 @@ from typing import Any
 import numpy as np
 from opendp.mod import Measurement
 
-from accountant import Accountant, Charge, StoredRelease
+from accountant import (
+    Accountant,
+    BudgetExceeded,
+    Charge,
+    KeyConflict,
+    StoredRelease,
+    TableMismatch,
+    UnitMismatch,
+)
 from accountant.specs import Budget
 from dppca_odp.errors import LossExceedsCharge, ReleaseFailed
 from dppca_odp.releases import Release
 
-#: What an interrupt tells at last.
+#: What Ctrl-C says before the charge, and while it is made.
 UNCHARGED = "Nothing was charged."
+UNKNOWN = "It is not known whether this was charged: see the ledger's report."
 
 #: OpenDP's queryables answer one query at a time.
 _one_at_a_time = threading.Lock()
@@ -70,15 +79,16 @@ def charge_and_release(
         ReleaseFailed: it was not measured or not stored; the charge stays.
         KeyboardInterrupt: at the end, with what was charged and stored till then.
     """
-    told = UNCHARGED
+    told = UNKNOWN
     try:
         with interrupts_deferred("until the release, which may be paid for, is stored"):
-            authorization = accountant.authorize(
-                charge,
-                rows=len(table),
-                columns=columns,
-                fresh=fresh,
-            )
+            try:
+                authorization = accountant.authorize(
+                    charge, rows=len(table), columns=columns, fresh=fresh
+                )
+            except (BudgetExceeded, KeyConflict, TableMismatch, UnitMismatch):
+                told = UNCHARGED
+                raise
             key = authorization.release_key
             if isinstance(authorization, StoredRelease):
                 told = stored(key)
@@ -108,8 +118,11 @@ def stored(key: str) -> str:
 
 
 def failed(key: str) -> str:
-    """What became of a charge without a release."""
-    return f"Its charge under key {key} stays: run again to pay for a new one."
+    """What became of a charge whose release did not arrive, though it may be in the ledger."""
+    return (
+        f"Its charge under key {key} stays: run again, which costs nothing if the release is "
+        "stored after all, and else pays for a new one."
+    )
 
 
 def from_ledger(stored: StoredRelease) -> Release:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -64,6 +64,11 @@ HISTOGRAMS = {
     ("sparse", False): make_sparse_histogram,
     ("sparse", True): make_grouped_sparse_histogram,
 }
+
+
+#: The most rows in a cell, over the average: of Gaussian scores on a frame of three deviations.
+PEAK = 6
+MORE_IN_CELLS = "Take fewer bins or groups, or give it more weight."
 
 
 class ScorePicture(NamedTuple):
@@ -138,6 +143,26 @@ class Scores(Weighted, PlannedRelease):
         if isinstance(self.frame, Frame):
             return (histogram,)
         return (self.frame.stage(shares["frame"], d_in), histogram)
+
+    def cautions(self, share: Budget, setting: Setting) -> Iterator[str]:
+        """That the fullest cells of Gaussian rows lie in noise, or below the threshold."""
+        histogram = self.shares(share)["histogram"]
+        d_in = setting.unit.rows_per_person
+        average = setting.rows / self.cells(SOMEWHERE, setting.labels).number
+        if self.histogram == "sparse":
+            threshold = sparse_stage(histogram, d_in=d_in).threshold
+            if PEAK * average < threshold:
+                yield (
+                    f"cells with less than {threshold} rows are left out, and they have "
+                    f"{average:.2g} on average: the picture will likely be empty. {MORE_IN_CELLS}"
+                )
+            return
+        noise = self._histogram_stage(histogram, setting.labels, d_in).noise_scale
+        if noise is not None and PEAK * average < 2 * noise:
+            yield (
+                f"noise of a cell is of {noise:.2g} rows, where {average:.2g} lie on average: the "
+                f"picture will likely be noise. {MORE_IN_CELLS}"
+            )
 
     def _histogram_stage(self, share: Budget, labels: tuple[Label, ...], d_in: int) -> PlannedStage:
         if self.histogram == "sparse":

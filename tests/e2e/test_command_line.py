@@ -549,7 +549,10 @@ def test_ctrl_c_after_the_charge_says_how_to_get_the_release_for_nothing(
 def test_ctrl_c_in_a_release_that_fails_does_not_claim_that_it_is_stored(place: Path) -> None:
     status, error = slow_run(place, signal.SIGINT, MEASURES, "raise ValueError", "--key", "first")
     assert status == 130
-    told = "Its charge under key first stays: run again to pay for a new one."
+    told = (
+        "Its charge under key first stays: run again, which costs nothing if the release is stored "
+        "after all, and else pays for a new one."
+    )
     assert error.strip().splitlines()[-1] == f"dppca-odp: interrupted. {told}"
     assert spent(place) == "epsilon 1 and delta 1e-7"
 

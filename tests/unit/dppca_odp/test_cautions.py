@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from accountant import Accountant, Budget, BudgetExceeded, PrivacyUnit
-from dppca_odp import PMWM, Clipped, Directions, Huber, Plan, PoorOutlook, Scree, advise
+from dppca_odp import PMWM, Clipped, Directions, Huber, Plan, PoorOutlook, Scores, Scree, advise
 
 UNIT = PrivacyUnit(rows_per_person=2)
 LARGE = 100_000
@@ -54,6 +54,25 @@ def test_a_scree_that_will_be_noise_is_told_and_no_other(method, rows, words):
     assert told.startswith(words)
     found = FINE if method is HUBER else method
     assert () == plan(along_a(found)).cautions(LARGE)
+
+
+@pytest.mark.parametrize(
+    ("histogram", "words"),
+    [
+        ("additive", "the picture will likely be noise. Take fewer bins or groups"),
+        ("sparse", "the picture will likely be empty. Take fewer bins or groups"),
+    ],
+)
+def test_a_picture_of_which_the_cells_hold_too_few_rows_is_told(histogram, words):
+    def told(rows, bins):
+        directions = ((1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
+        scores = Scores(name="s", directions=directions, bins=(bins, bins), histogram=histogram)
+        return plan(scores).cautions(rows)
+
+    (line,) = told(1000, 20)
+    assert line.startswith("s: ")
+    assert words in line
+    assert () == told(LARGE, 20) == told(1000, 2)
 
 
 def test_noise_above_what_constants_suit_is_told_where_it_starts():

@@ -11,7 +11,17 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from accountant import Accountant, Budget, Charge, PrivacyUnit, Stage, UnitMismatch, verify
+from accountant import (
+    Accountant,
+    Budget,
+    Charge,
+    KeyConflict,
+    LedgerUnreadable,
+    PrivacyUnit,
+    Stage,
+    UnitMismatch,
+    verify,
+)
 from dppca_odp.directions import Directions
 from dppca_odp.eigenvalues.adaptive import Adaptive
 from dppca_odp.eigenvalues.clipped import Clipped
@@ -21,7 +31,14 @@ from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import LossExceedsCharge, PoorOutlook, ReleaseFailed
 from dppca_odp.plan import Plan
 from dppca_odp.releases import Release, ReleasedDirections
-from dppca_odp.session import charge_and_release, check_loss, from_ledger, interrupts_deferred
+from dppca_odp.session import (
+    UNCHARGED,
+    UNKNOWN,
+    charge_and_release,
+    check_loss,
+    from_ledger,
+    interrupts_deferred,
+)
 from dppca_odp.spaces import approximate, matrix_domain, rows_metric
 from dppca_odp.values import as_matrix
 
@@ -230,7 +247,8 @@ class TestFailure:
         assert (None, None) == (error.__cause__, error.__context__)
         expected = (
             f"the release must be measured and stored; got {kind}. Its charge under key first "
-            "stays: run again to pay for a new one."
+            "stays: run again, which costs nothing if the release is stored after all, and else "
+            "pays for a new one."
         )
         assert expected == str(error)
         assert CHARGE.budget == accountant.spent()
@@ -261,6 +279,32 @@ class TestFailure:
 
 
 class TestInterrupts:
+    @pytest.mark.parametrize(
+        ("error", "told"),
+        [
+            (LedgerUnreadable("the commit was not acknowledged"), UNKNOWN),
+            (OSError(), UNKNOWN),
+            (UnitMismatch("another unit"), UNCHARGED),
+            (KeyConflict("another plan"), UNCHARGED),
+        ],
+        ids=lambda value: type(value).__name__,
+    )
+    def test_an_interrupt_claims_no_more_than_is_known_of_the_charge(
+        self, accountant, monkeypatch, error, told
+    ):
+        def authorize(*_, **__):
+            signal.raise_signal(signal.SIGINT)
+            raise error
+
+        monkeypatch.setattr(accountant, "authorize", authorize)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt) as interrupt:
+                pay(accountant, lambda table: 1)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert (told,) == interrupt.value.args
+
     def test_an_interrupt_waits_until_the_block_ends(self, caught):
         with interrupts_deferred("a little"):
             signal.raise_signal(signal.SIGINT)
