@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import ConfigDict
 
@@ -149,6 +150,9 @@ class Statement(Fact):
 
     def __str__(self) -> str:
         return self.render()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))  # in a notebook as it is printed
 
 
 def read_statements(entries: Iterable[Entry], address: str) -> dict[str, Statement]:

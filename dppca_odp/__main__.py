@@ -158,6 +158,7 @@ def advise(
                 out.write_text(advice.plan_json() + "\n", encoding="utf-8")
             except OSError:
                 leave(NAME, 2, f"out must be a file that can be written; got {out}. Name another.")
+            console.print(f"Written to {out}: name your columns in it.", soft_wrap=True)
 
 
 @app.command()

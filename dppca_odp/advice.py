@@ -36,7 +36,7 @@ from dppca_odp.eigenvalues.adaptive import Adaptive
 from dppca_odp.eigenvalues.method import ScaleOutlook, in_percent
 from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan
-from dppca_odp.paper import on_paper
+from dppca_odp.paper import OnPaper
 from dppca_odp.plan import Plan
 from dppca_odp.planned import Size
 from dppca_odp.preview import delta_cautions
@@ -57,7 +57,7 @@ SMALL_TABLE = 2_000_000
 MOST_ROWS, MOST_EPSILON = 2**26, Fraction(20)
 
 
-class Advice(Fact):
+class Advice(OnPaper, Fact):
     """A plan for a budget and a table of public shape, or what would be enough for one."""
 
     budget: Budget
@@ -93,9 +93,6 @@ class Advice(Fact):
         assert self.plan
         short = {"columns": self.plan.column_names}  # without bounds, a name is a column
         return json.dumps(self.plan.model_dump(mode="json") | short, indent=2)
-
-    def __str__(self) -> str:
-        return on_paper(self)
 
 
 def advise(

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Discriminator, Tag
 
+from dppca_odp.flags import Flag
 from dppca_odp.values import Booleans, Finite, Floats
 
 #: Directions along which columns stay as they are: a component for each.
@@ -49,9 +50,11 @@ class ColumnScales(NamedTuple):
 def find_scales(scree: str, earlier: Mapping[str, Any]) -> ColumnScales:
     """Released standard deviations of columns, by the name of a scree along the axes.
 
-    A variance that cannot be told from 0 is of no use: dividing by what may be noise alone could
-    let a column outweigh all others.
+    A variance that cannot be told from 0, or whose scale is unclear, is of no use: dividing by what
+    may be noise alone could let a column outweigh all others.
     """
-    variances: Floats = earlier[scree].values
-    found = variances > TOLD_FROM_ZERO * earlier[scree].noise_scales
+    estimate = earlier[scree]
+    variances: Floats = estimate.values
+    unclear = [Flag.UNCLEAR in raised for raised in estimate.flags] or [False] * len(variances)
+    found = (variances > TOLD_FROM_ZERO * estimate.noise_scales) & ~np.array(unclear)
     return ColumnScales(np.sqrt(np.where(found, variances, 1.0)), found)

@@ -46,7 +46,7 @@ MEANINGS = {
     Flag.NOT_FOUND: "no scale was found, and 0 stands for its variance: the budget is too small "
     "for so few rows, or the rows hardly differ.",
     Flag.UNCLEAR: "its scale is not clear by itself and was sought near those of the others: its "
-    "variance may be wrong by more than the noise.",
+    "variance may be wrong by any factor.",
     Flag.RARE_LARGE_VALUES: "rare large values are most of its variance, which is likely higher "
     "than this: what lies beyond the cutoff is not in the noise.",
     Flag.HEAVY_TAIL: "in one of them at least, values far beyond those of a Gaussian column have "

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from rich.console import Console, RenderableType
+from typing import Any
+
+from rich.console import Console
 
 WIDTH = 100
 
 
-def on_paper(thing: RenderableType) -> str:
-    """What a terminal would show, without colours."""
-    console = Console(width=WIDTH, color_system=None, force_jupyter=False, markup=False)
-    with console.capture() as captured:
-        console.print(thing)
-    return captured.get()
+class OnPaper:
+    """What has tables: printed, and shown by a notebook, as on a terminal without colours."""
+
+    def __str__(self) -> str:
+        console = Console(width=WIDTH, color_system=None, force_jupyter=False, markup=False)
+        with console.capture() as captured:
+            console.print(self)
+        return captured.get()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))

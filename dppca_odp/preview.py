@@ -21,7 +21,7 @@ from accountant.specs import Budget, GaussianBudget, PrivacyUnit, Stage
 from dppca_odp.eigenvalues.method import EigenvalueMethod, ScaleOutlook
 from dppca_odp.errors import InvalidPlan
 from dppca_odp.flags import about
-from dppca_odp.paper import on_paper
+from dppca_odp.paper import OnPaper
 from dppca_odp.planned import PlannedStage, Setting
 from dppca_odp.values import LARGEST_BOUND, IfAny
 
@@ -169,7 +169,7 @@ def _for_each(name: str, guess: float | Sequence[float], components: int) -> tup
     return tuple(map(float, given))
 
 
-class Preview(Fact):
+class Preview(OnPaper, Fact):
     """The stages of a plan on a table of public shape."""
 
     budget: Budget
@@ -265,6 +265,3 @@ class Preview(Fact):
         for rule, cost in self.costs.lines():
             table.add_row(rule, cost)
         return table
-
-    def __str__(self) -> str:
-        return on_paper(self)

@@ -15,7 +15,7 @@ from accountant.specs import Budget, PrivacyUnit, Stage
 from dppca_odp.earlier import AXES
 from dppca_odp.errors import InvalidRelease
 from dppca_odp.frame import Frame
-from dppca_odp.paper import on_paper
+from dppca_odp.paper import OnPaper
 from dppca_odp.values import IfAny, Positive
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ Result = ReleasedDirections | ReleasedScree | ReleasedScores
 Released = Annotated[Result, Field(discriminator="kind")]
 
 
-class Release(Fact):
+class Release(OnPaper, Fact):
     """Everything that one run of a plan let out of a table."""
 
     data_set: str
@@ -205,9 +205,6 @@ class Release(Fact):
         from dppca_odp.printing import tables_of  # a release prints itself, from above
 
         return tables_of(self)
-
-    def __str__(self) -> str:
-        return on_paper(self)
 
     def plot(self) -> Gallery:
         """Every picture of this release: the scree, score histograms, points drawn from them."""

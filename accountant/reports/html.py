@@ -20,6 +20,7 @@ from accountant.reports.words import (
     BASIS,
     COUNTED,
     NO_GRANT,
+    OF_ONE,
     RELATIONS,
     RISK,
     RULES,
@@ -62,6 +63,7 @@ def render_html(statements: Sequence[Statement]) -> str:
             basis=BASIS,
             risk_words=RISK,
             no_grant=NO_GRANT,
+            of_one=OF_ONE,
             rules=RULES,
         )
     )

@@ -15,6 +15,7 @@ from accountant.balances import Pool
 from accountant.reports.words import (
     BASIS,
     COUNTED,
+    OF_ONE,
     RISK,
     RULES,
     STATES,
@@ -131,6 +132,8 @@ def _risk(statement: Statement) -> Iterator[str]:
             f"With {what}: advantage at most {percent_up(risk.advantage)}; right in at most "
             f"{rates(risk)} ({BASIS[risk.basis]})."
         )
+    if statement.rule.kind == "sum" and statement.charges:
+        yield OF_ONE
     yield f"The whole grant at other deltas: {curve(statement.reading_of_grant)}."
     yield f"As one number: {one_number(statement.reading_of_grant)}."
 

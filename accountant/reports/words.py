@@ -39,6 +39,11 @@ RISK = (
     "one candidate when wrong about the other in 0.1, 1 or 10 of 100 cases, the false positives; "
     "guessing gives 0.1, 1 and 10 %."
 )
+#: Under the rule `sum`.
+OF_ONE = (
+    "The figure of one release is often far lower, because it follows from its losses; over "
+    "several releases only epsilon and delta are added."
+)
 BASIS = {
     "losses": "from the composed losses of its stages, which were fixed before it ran",
     "budget": "from epsilon and delta alone: an upper bound",

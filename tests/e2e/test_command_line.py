@@ -187,7 +187,10 @@ def test_advice_is_a_plan_that_previews_or_what_would_do(place: Path) -> None:
     words = ["advise", "--epsilon", "1", "--delta", "1e-6", "--columns", "3", "--rows"]
     shown = launch("dppca_odp", place, *words, "4000", "--out", "advised.json")
     assert shown.returncode == 0, shown.stderr
-    assert (place / "advised.json").read_text() == shown.stdout[shown.stdout.index("{") :]
+    *_, last = shown.stdout.splitlines()
+    assert last == "Written to advised.json: name your columns in it."
+    told = shown.stdout.removesuffix(f"{last}\n")
+    assert (place / "advised.json").read_text() == told[told.index("{") :]
     priced = call("dppca_odp", place, "preview", "advised.json", "--rows", "4000", "--columns=3")
     assert "scree: likely to find all 3 scales" in priced.stdout, priced.stderr
     more = ["400", "--components", "2", "--rows-per-person", "2", "--json"]

@@ -62,6 +62,19 @@ class TestScales:
         assert np.isfinite(1e100 * loadings).all()
         assert (loadings > 0).all()
 
+    def test_a_scale_that_is_unclear_is_not_used(self):
+        answer = Estimate(
+            values=np.array([4.0, 9.0]),
+            noise_scales=np.array([0.1, 0.1]),
+            lower=np.zeros(2),
+            upper=np.ones(2),
+            warnings=(),
+            flags=((Flag.UNCLEAR,), (Flag.HEAVY_TAIL,)),
+        )
+        scales = find_scales("variances", {"variances": answer})
+        assert [1.0, 3.0] == scales.values.tolist()
+        assert [False, True] == scales.found.tolist()
+
     def test_what_the_adaptive_method_flags_as_not_found_or_at_zero_is_not_found(self):
         rng = np.random.default_rng(31)
         number = 20_000
