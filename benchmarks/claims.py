@@ -26,9 +26,9 @@ from benchmarks.schedule import Result, all_cores, carry_out
 from dppca_odp import Adaptive, Budget, draw_pairing, make_adaptive, make_noisy_eigenvectors
 from dppca_odp.directions import (
     MatrixUnits,
+    eigenpairs,
     exact_products,
     integer_directions,
-    leading_eigenvectors,
 )
 from dppca_odp.eigenvalues.shape import variance_of_clipped_mean
 from dppca_odp.spaces import matrix_domain, rows_metric
@@ -259,7 +259,7 @@ def directions(runs: int) -> tuple[float, float]:
             kendall += exact_products(integer_directions(difference)) / whole
         noise = np.triu(rng.normal(size=(columns, columns))) * source_noise
         noisy = kendall + noise + np.triu(noise, 1).T
-        theirs = leading_eigenvectors((noisy * 2**40).ravel().tolist(), 1)
+        theirs = eigenpairs((noisy * 2**40).ravel().tolist())[1][:, :1]
         sines.append((_sine(answer.vectors), _sine(theirs)))
     diagonal = answer.noise_scale / source_noise
     share = 1 / columns  # of entries on the diagonal; off it the noise is less by sqrt(2)

@@ -31,7 +31,7 @@ from accountant.amounts import show_up
 from accountant.facts import Fact
 from accountant.specs import Budget, PrivacyUnit
 from dppca_odp.columns import Column
-from dppca_odp.directions import Directions
+from dppca_odp.directions import Directions, sines_of_noise
 from dppca_odp.eigenvalues.adaptive import Adaptive
 from dppca_odp.eigenvalues.method import ScaleOutlook, in_percent
 from dppca_odp.eigenvalues.scree import Scree
@@ -277,18 +277,8 @@ def kendall_eigenvalues(variances: Floats) -> Floats:
 
 
 def expected_sines(variances: Floats, noise: float) -> Floats:
-    """Of the angle by which noise turns each direction: root mean square, to first order.
-
-    ``noise`` is the standard deviation on the diagonal of the matrix; off it, it is less by
-    sqrt(2), and moves direction j along i by itself over the gap of their eigenvalues.
-    """
-    eigenvalues = kendall_eigenvalues(variances)
-    gaps = eigenvalues[:, np.newaxis] - eigenvalues
-    np.fill_diagonal(gaps, np.inf)
-    with np.errstate(divide="ignore"):
-        turns = noise / np.sqrt(2) / np.abs(gaps)
-    sines: Floats = np.minimum(np.linalg.norm(turns, axis=1), 1.0)
-    return sines
+    """Of the angles by which noise turns directions of Gaussian columns with these variances."""
+    return sines_of_noise(kendall_eigenvalues(variances), noise)
 
 
 # --- words -------------------------------------------------------------------------------------

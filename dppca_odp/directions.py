@@ -53,6 +53,13 @@ SMALL_PRODUCT = 2**18
 SUM_BITS = 56
 #: Noise that hides so large a part of all variation is told before it is paid for.
 MOST_HIDDEN = 0.5
+#: The sine of the angle that noise turns a clear direction by, at most: gaps between eigenvalues of
+#: noise alone seldom have less.
+CLEAR_SINE = 0.25
+TURNED = (
+    "unclear direction: noise turns it by a sine above 0.25, so that it may be any mixture with "
+    "others of like variance, or noise alone. Do not read its loadings."
+)
 UNSCALED = (
     "left unscaled: a variance could not be told from 0 at its noise. Where a column hardly varies "
     "that is right; one in large units may now outweigh the others."
@@ -147,19 +154,23 @@ class Directions(PlannedRelease):
 
     def released(self, answer: NoisyDirections, setting: Setting) -> ReleasedDirections:
         """The directions, how noisy their matrix was, and the scales with those not found."""
-        scales: tuple[float, ...] = ()
-        unscaled = ""
-        if answer.scales:
-            scales = tuple(answer.scales.values.tolist())
-            missed = np.flatnonzero(~answer.scales.found) + 1
-            unscaled = about(missed.tolist(), setting.names) if missed.size else ""
+        scales = tuple(answer.scales.values.tolist()) if answer.scales else ()
         return ReleasedDirections(
             name=self.name,
             vectors=answer.vectors.tolist(),
             noise_scale=answer.noise_scale,
             scales=scales,
-            warnings=(f"{unscaled}: {UNSCALED}",) if unscaled else (),
+            sines=() if answer.sines is None else tuple(answer.sines.tolist()),
+            warnings=tuple(self._notes(answer, setting)),
         )
+
+    def _notes(self, answer: NoisyDirections, setting: Setting) -> Iterator[str]:
+        if answer.scales and not answer.scales.found.all():
+            missed = np.flatnonzero(~answer.scales.found) + 1
+            yield f"{about(missed.tolist(), setting.names)}: {UNSCALED}"
+        if answer.sines is not None and (answer.sines > CLEAR_SINE).any():
+            turned = np.flatnonzero(answer.sines > CLEAR_SINE) + 1
+            yield f"{about(turned.tolist())}: {TURNED}"
 
 
 class NoisyDirections(NamedTuple):
@@ -171,6 +182,8 @@ class NoisyDirections(NamedTuple):
     """The standard deviation on the diagonal of their matrix."""
     scales: ColumnScales | None = None
     """What the columns were divided by."""
+    sines: Floats | None = None
+    """Of the angles by which noise turns them, from the gaps between released eigenvalues."""
 
     @property
     def loadings(self) -> Floats:
@@ -398,7 +411,10 @@ def make_noisy_eigenvectors(
     stage = matrix_stage(units, share, d_in=d_in)
 
     def read(entries: list[int]) -> NoisyDirections:
-        return NoisyDirections(leading_eigenvectors(entries, components), stage.scale / units.whole)
+        values, vectors = eigenpairs(entries)
+        noise = stage.scale / units.whole
+        sines = sines_of_noise(values / units.whole, noise)
+        return NoisyDirections(vectors[:, :components], noise, sines=sines[:components])
 
     chain: Measurement = matrix >> then_gaussian(scale=stage.scale) >> read
     return chain
@@ -409,13 +425,28 @@ def matrix_stage(units: MatrixUnits, share: Budget, *, d_in: int) -> GaussianSta
     return gaussian_stage(share, sensitivity=units.sensitivity(d_in), numbers=units.columns**2)
 
 
-def leading_eigenvectors(entries: list[int], components: int) -> Floats:
-    """Eigenvectors of the symmetric part, largest eigenvalue first, largest entry positive."""
+def eigenpairs(entries: list[int]) -> tuple[Floats, Floats]:
+    """Of the symmetric part: largest eigenvalue first, largest entry of a vector positive."""
     side = round(len(entries) ** 0.5)
     matrix = np.array(entries, dtype=np.float64).reshape(side, side)
-    vectors = np.linalg.eigh(matrix + matrix.T).eigenvectors[:, ::-1][:, :components]
+    found = np.linalg.eigh(matrix + matrix.T)
+    vectors = found.eigenvectors[:, ::-1]
     at = np.abs(vectors).argmax(axis=0)
-    return np.asarray(vectors * np.sign(vectors[at, range(components)]))
+    return found.eigenvalues[::-1] / 2, np.asarray(vectors * np.sign(vectors[at, range(side)]))
+
+
+def sines_of_noise(eigenvalues: Floats, noise: float) -> Floats:
+    """Of the angle by which noise turns each eigenvector: root mean square, to first order.
+
+    ``noise`` is the standard deviation on the diagonal of the matrix; off it, it is less by
+    sqrt(2), and moves direction j along i by itself over the gap of their eigenvalues
+    (Anderson 1963).
+    """
+    gaps = np.abs(eigenvalues[:, np.newaxis] - eigenvalues)
+    np.fill_diagonal(gaps, np.inf)
+    turns = noise / np.sqrt(2) / np.maximum(gaps, noise / np.sqrt(2))  # no more than one
+    sines: Floats = np.minimum(np.linalg.norm(turns, axis=1), 1.0)
+    return sines
 
 
 then_kendall_matrix: Any = to_then(make_kendall_matrix)

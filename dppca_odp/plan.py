@@ -340,7 +340,8 @@ class Plan(Fact):
             if not fresh and (stored := self.stored(accountant, key)):
                 return stored
             try:
-                rows = load_table(table, self.columns, self.labels)
+                with interrupts_deferred("until the table is read"):  # libraries in Rust abort
+                    rows = load_table(table, self.columns, self.labels)
             except UnusableTable as error:
                 accountant.reject(str(error))
                 raise

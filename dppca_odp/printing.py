@@ -17,6 +17,7 @@ LOADINGS_ACROSS = 5
 #: Of more columns than this the largest loadings are shown: so many, or fewer that hold this part.
 MOST_COLUMNS, MOST_LARGEST, ENOUGH = 20, 10, 0.9
 LONGEST_NAME = 24  # on one line
+TURNED_BY = "noise (sine)"
 LARGEST_NOTE = (
     "loadings: of each component the largest in order, until their squares hold 90 % of it, ten at "
     "most; part: what these hold. Report these. All of them are in release.json, and in Python in "
@@ -109,10 +110,15 @@ def _loadings(result: ReleasedDirections, columns: tuple[str, ...]) -> Iterator[
         yield from _largest(result, columns)
         return
     vectors = _by_component(result.vectors, "+.2f")
+    rows = columns
+    if result.sines:
+        rows = (*columns, TURNED_BY)
+        for told, sine in zip(vectors.values(), result.sines, strict=True):
+            told.append(f"{sine:.2f}")
     if not result.scales:
-        yield from _by_column(result.name, columns, vectors)
+        yield from _by_column(result.name, rows, vectors)
         return
-    yield from _by_column(f"{result.name}, of scaled columns", columns, vectors)
+    yield from _by_column(f"{result.name}, of scaled columns", rows, vectors)
     divided = {"divided by": [f"{scale:.4g}" for scale in result.scales]}
     loadings = divided | _by_component(result.loadings, "+.3g")
     yield from _by_column(f"{result.name}, in data units", columns, loadings)
@@ -148,6 +154,11 @@ def _largest(result: ReleasedDirections, columns: tuple[str, ...]) -> Iterator[T
             part = sum(result.vectors[at][number] ** 2 for at in order)
             parts += ["", f"{part:.0%}", *[""] * (len(forms) - 1)]
         table.add_row("part", *parts)
+        if result.sines:
+            turned: list[str] = []
+            for number, _ in shown:
+                turned += ["", f"{result.sines[number]:.2f}", *[""] * (len(forms) - 1)]
+            table.add_row(TURNED_BY, *turned)
         yield table
 
 

@@ -35,6 +35,9 @@ class ReleasedDirections(Fact):
     scales: IfAny[tuple[Positive, ...]] = ()
     """What each column was divided by before, 1 where no scale was found; none if none were asked
     for."""
+    sines: IfAny[tuple[float, ...]] = ()
+    """Of the angles by which noise turns the k directions, to expect from the gaps between their
+    private eigenvalues; none in an older release."""
     warnings: IfAny[tuple[str, ...]] = ()
 
     @model_validator(mode="after")

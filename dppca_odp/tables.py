@@ -88,7 +88,7 @@ def prepare(table: npt.ArrayLike, columns: Sequence[Column]) -> Floats:
                 f"column {column.name} must have no missing values, or a constant for them; got "
                 'missing values. Declare "missing" for it in the plan.'
             )
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             prepared[:, position] = np.clip(values, *column.bounds()) / column.scale
     return prepared
 

@@ -512,13 +512,22 @@ def slow_run(place: Path, interrupt: int, at: str = MEASURES, fails: str = "", *
     return process.returncode, error
 
 
-@pytest.mark.parametrize("at", ["script.check_writable", "plan.load_table", "plan.make_plan"])
-def test_ctrl_c_before_the_charge_says_that_nothing_was_charged(place: Path, at: str) -> None:
+@pytest.mark.parametrize(
+    ("at", "until"),
+    [
+        ("script.check_writable", ""),
+        ("plan.load_table", "the table is read"),
+        ("plan.make_plan", "the plan is priced"),
+    ],
+)
+def test_ctrl_c_before_the_charge_says_that_nothing_was_charged(
+    place: Path, at: str, until: str
+) -> None:
     status, error = slow_run(place, signal.SIGINT, at)
     assert status == 130
     *waits, last = error.strip().splitlines()
     assert last == "dppca-odp: interrupted. Nothing was charged."
-    assert waits == ["interrupted: this waits until the plan is priced"] * (at == "plan.make_plan")
+    assert waits == ([f"interrupted: this waits until {until}"] if until else [])
     assert_nothing_charged(place)
 
 
