@@ -410,13 +410,12 @@ def test_a_direction_is_clear_where_its_eigenvalue_is_apart_from_the_others(rows
         assert ((sines > 0) & (sines <= 1)).all()
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(300, 2), (300, 6), (3000, 20)])
+@pytest.mark.parametrize(("rows", "columns"), [(300, 6), (3000, 20)])
 def test_directions_of_noise_alone_are_nearly_always_unclear(rows, columns):
-    """Of two columns one gap is wide once in seven tables: 24 of 30 are rarely not reached."""
     table = np.random.default_rng(32).normal(size=(rows, columns))
     made = directions(rows, columns, 2)
     unclear = [(made(table).sines > CLEAR_SINE).mean() for _ in range(30)]
-    assert np.mean(unclear) > 0.6
+    assert np.mean(unclear) > 0.8
 
 
 def test_the_sines_are_those_of_first_order():
