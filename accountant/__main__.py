@@ -20,7 +20,7 @@ from accountant.exports import write_export
 from accountant.heads import Head, head_of
 from accountant.ledger import Ledger, upgrade
 from accountant.registry.choices import ProductType, Sector
-from accountant.reports.words import COUNTED, NO_GRANT, percent_up
+from accountant.reports.words import COUNTED, NO_GRANT, WHOLE, percent_up
 from accountant.risk import risk_of_budget
 from accountant.scripts import leave, run_script
 from accountant.sources import entries_of, statements_of
@@ -106,6 +106,8 @@ def grant(
         "is spent, an attacker can tell two candidates for a person apart with advantage "
         f"{percent_up(risk_of_budget(whole).advantage)} at most."
     )
+    if rows is not None and (expected := rows * keeper.budget.delta) >= 1:
+        typer.echo(f"The number of rows times delta is {show_up(expected)}: {WHOLE}.", err=True)
 
 
 @app.command()

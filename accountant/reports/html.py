@@ -25,6 +25,7 @@ from accountant.reports.words import (
     RISK,
     RULES,
     STATES,
+    WHOLE,
     amounts_down,
     amounts_up,
     code_points,
@@ -64,6 +65,7 @@ def render_html(statements: Sequence[Statement]) -> str:
             risk_words=RISK,
             no_grant=NO_GRANT,
             of_one=OF_ONE,
+            whole_records=WHOLE,
             rules=RULES,
         )
     )

@@ -44,6 +44,8 @@ OF_ONE = (
     "The figure of one release is often far lower, because it follows from its losses; over "
     "several releases only epsilon and delta are added."
 )
+#: Of the number of rows times delta: a bound on the records that leave if each left with delta.
+WHOLE = "1 or more, so the delta alone would allow some records to be published whole"
 BASIS = {
     "losses": "from the composed losses of its stages, which were fixed before it ran",
     "budget": "from epsilon and delta alone: an upper bound",

@@ -294,6 +294,15 @@ def test_the_table_can_be_named(call: Callable[..., Done], path: Path) -> None:
     assert keeper.granted.delta == Fraction(1, 10**5)
 
 
+@pytest.mark.parametrize(("rows", "told"), [(99_999, False), (100_000, True)])
+def test_a_delta_that_could_publish_records_is_told(
+    call: Callable[..., Done], path: Path, rows: int, told: bool
+) -> None:
+    done = call("grant", path, *GRANT, "--rows", rows, "--columns", "a")
+    assert done.returncode == 0
+    assert told == ("times delta is 1: 1 or more, so the delta alone" in done.stderr)
+
+
 @pytest.mark.parametrize(
     ("extra", "complaint"),
     [
