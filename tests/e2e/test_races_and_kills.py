@@ -68,9 +68,9 @@ keeper = Accountant(address, data_set="survey")
 print("ready", flush=True)
 sys.stdin.readline()
 granted = refused = 0
-for number in range(100):
+for number in range(200):
     try:
-        keeper.authorize(charge(f"{name} {number}", "0.002"), rows=3, columns=["a"])
+        keeper.authorize(charge(f"{name} {number}", "0.001"), rows=3, columns=["a"])
         granted += 1
     except BudgetExceeded:
         refused += 1
@@ -226,14 +226,14 @@ def test_four_processes_with_room_for_all_are_all_served(address: str) -> None:
     assert verify(keeper.ledger.entries()) == []
 
 
-def test_eight_processes_of_100_charges_are_granted_500_and_refused_300(address: str) -> None:
+def test_eight_processes_of_200_charges_are_granted_1000_and_refused_600(address: str) -> None:
     keeper = grant(address, delta="0.5")
     counts = [tuple(map(int, answer.split())) for answer in race(CHARGES, address, runners=8)]
-    assert (sum(count[0] for count in counts), sum(count[1] for count in counts)) == (500, 300)
-    assert keeper.spent() == Budget.of("1", "0.0005")
+    assert (sum(count[0] for count in counts), sum(count[1] for count in counts)) == (1000, 600)
+    assert keeper.spent() == Budget.of("1", "0.001")
     assert keeper.remaining().epsilon == 0
     kinds = [entry.kind for entry in keeper.entries()]
-    assert (kinds.count("charge"), kinds.count("refusal")) == (500, 300)
+    assert (kinds.count("charge"), kinds.count("refusal")) == (1000, 600)
     assert verify(keeper.ledger.entries()) == []
 
 
