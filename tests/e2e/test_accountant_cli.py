@@ -4,8 +4,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,47 +25,24 @@ from accountant import (
     Stage,
     verify_export,
 )
-from accountant.__main__ import main
+
+from ..scripts import HERE, Done, launch
+from ..scripts import call as call_script
 
 GRANT = ["--dataset", "survey", "--epsilon", "1", "--delta", "1e-5", "--rows-per-person", "5"]
 
 
-@dataclass
-class Done:
-    """How a command ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 def run(*arguments: object) -> Done:
     """`python -m accountant ...` as its own process, with warnings as errors."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "accountant", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = launch("accountant", HERE, *arguments, timeout=60)
     assert "Traceback" not in done.stderr
-    return Done(done.returncode, done.stdout, done.stderr)
+    return done
 
 
 @pytest.fixture
-def call(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Done]:
+def call() -> Callable[..., Done]:
     """The same script in this process, for the many small mistakes."""
-
-    def called(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["accountant", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert isinstance(ended.value.code, int)
-        return Done(ended.value.code, *capsys.readouterr())
-
-    return called
+    return partial(call_script, "accountant", HERE)
 
 
 def spend(path: Path, key: str, epsilon: str) -> None:

@@ -1,20 +1,19 @@
 """An officer's months: allocations, raises, voids, exports, signed heads; as commands."""
 
-import io
 import json
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing, redirect_stderr, redirect_stdout
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from accountant import Accountant, Authorization, Budget, Charge, PrivacyUnit
-from accountant.__main__ import main
 
+from ..scripts import HERE, call
 from .test_accountant_cli import GRANT
 from .test_accountant_cli import run as run_as_process
 
@@ -31,15 +30,8 @@ def run_alone(*arguments: object, status: int = 0) -> str:
 
 def run(*arguments: object, status: int = 0) -> str:
     """The same script in this process, which is faster."""
-    out, err = io.StringIO(), io.StringIO()
-    before, sys.argv = sys.argv, ["accountant", *map(str, arguments)]
-    try:
-        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-            main()
-    finally:
-        sys.argv = before
-    assert isinstance(ended.value.code, int)
-    return printed(ended.value.code, out.getvalue(), err.getvalue(), status)
+    done = call("accountant", HERE, *arguments)
+    return printed(done.returncode, done.stdout, done.stderr, status)
 
 
 def printed(code: int, out: str, err: str, status: int) -> str:
