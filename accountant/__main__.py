@@ -89,7 +89,7 @@ def grant(
         ledger,
         data_set=dataset,
         budget=Budget.of(epsilon, delta),
-        unit=_unit(rows_per_person),
+        unit=PrivacyUnit(rows_per_person=rows_per_person),
         rule=rule.value,
         set_aside=set_aside,
         rows=rows,
@@ -315,10 +315,6 @@ def upgrade_ledger(ledger: LedgerAddress) -> None:
     typer.echo(
         f"It has format {FORMAT} already." if found == FORMAT else f"Upgraded from format {found}."
     )
-
-
-def _unit(rows_per_person: int) -> PrivacyUnit:
-    return PrivacyUnit(rows_per_person=rows_per_person)
 
 
 def _part(epsilon: str | None, delta: str | None, mu: str | None, set_aside: str) -> AnyBudget:

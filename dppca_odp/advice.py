@@ -30,6 +30,7 @@ from rich.text import Text
 from accountant.amounts import show_up
 from accountant.facts import Fact
 from accountant.specs import Budget, PrivacyUnit
+from dppca_odp.budgets import delta_cautions
 from dppca_odp.columns import Column
 from dppca_odp.directions import Directions, sines_of_noise
 from dppca_odp.eigenvalues.adaptive import Adaptive
@@ -39,7 +40,6 @@ from dppca_odp.errors import InvalidPlan
 from dppca_odp.paper import OnPaper
 from dppca_odp.plan import Plan
 from dppca_odp.planned import Size
-from dppca_odp.preview import delta_cautions
 from dppca_odp.values import Floats
 
 #: Weights of directions and scree to choose from; the first finds scales best.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from typing import Annotated, Any
@@ -13,8 +14,11 @@ from accountant import Accountant, GaussianBudget
 from accountant.amounts import Amount, root_below, show_delta_up, show_down
 from accountant.facts import Fact
 from accountant.gaussian import gaussian_epsilon
-from accountant.specs import Budget
+from accountant.specs import Budget, PrivacyUnit
 from dppca_odp.errors import InvalidPlan
+
+#: A delta is far below one over the number of people if it is so many times smaller.
+FAR_BELOW = 10
 
 
 class MuBudget(Fact):
@@ -83,3 +87,15 @@ PlanBudget = Annotated[
     Discriminator(_form),
 ]
 """A plan's budget in any of the three forms."""
+
+
+def delta_cautions(delta: Fraction, rows: int, unit: PrivacyUnit) -> Iterator[str]:
+    """That a delta is large for so many people, who are the fewest if all have all their rows."""
+    people = math.ceil(rows / unit.rows_per_person)
+    if delta * people * FAR_BELOW >= 1:
+        advised = math.ceil(math.log10(FAR_BELOW**2 * people))
+        yield (
+            f"delta {show_delta_up(delta)} should be far below one over the number of people, "
+            f"{people} at least: with that probability all rows of one may be told. "
+            f"Take 1e-{advised}."
+        )

@@ -27,7 +27,7 @@ from accountant.amounts import float_above, root_above
 from accountant.specs import Budget, Stage
 from dppca_odp.columns import Label
 from dppca_odp.earlier import AXES, ColumnScales, find_scales
-from dppca_odp.flags import about
+from dppca_odp.flags import Note
 from dppca_odp.planned import PlannedRelease, PlannedStage, RingDegree, Setting
 from dppca_odp.primitives.columns import make_leading_columns, then_scaled_columns
 from dppca_odp.primitives.noise import GaussianStage, gaussian_stage, then_gaussian
@@ -57,8 +57,8 @@ MOST_HIDDEN = 0.5
 #: noise alone seldom have less.
 CLEAR_SINE = 0.25
 TURNED = (
-    "unclear direction: noise turns it by a sine above 0.25, so that it may be any mixture with "
-    "others of like variance, or noise alone. Do not read its loadings."
+    f"unclear direction: noise turns it by a sine above {CLEAR_SINE}, so that it may be any "
+    "mixture with others of like variance, or noise alone. Do not read its loadings."
 )
 UNSCALED = (
     "left unscaled: a variance could not be told from 0 at its noise. Where a column hardly varies "
@@ -166,11 +166,9 @@ class Directions(PlannedRelease):
 
     def _notes(self, answer: NoisyDirections, setting: Setting) -> Iterator[str]:
         if answer.scales and not answer.scales.found.all():
-            missed = np.flatnonzero(~answer.scales.found) + 1
-            yield f"{about(missed.tolist(), setting.names)}: {UNSCALED}"
+            yield Note.of(~answer.scales.found, UNSCALED).told(setting.names)
         if answer.sines is not None and (answer.sines > CLEAR_SINE).any():
-            turned = np.flatnonzero(answer.sines > CLEAR_SINE) + 1
-            yield f"{about(turned.tolist())}: {TURNED}"
+            yield Note.of(answer.sines > CLEAR_SINE, TURNED).told()
 
 
 class NoisyDirections(NamedTuple):

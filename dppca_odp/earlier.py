@@ -55,6 +55,6 @@ def find_scales(scree: str, earlier: Mapping[str, Any]) -> ColumnScales:
     """
     estimate = earlier[scree]
     variances: Floats = estimate.values
-    unclear = [Flag.UNCLEAR in raised for raised in estimate.flags] or [False] * len(variances)
-    found = (variances > TOLD_FROM_ZERO * estimate.noise_scales) & ~np.array(unclear)
+    told_from_zero = variances > TOLD_FROM_ZERO * estimate.noise_scales
+    found = told_from_zero & ~estimate.flagged(Flag.UNCLEAR)
     return ColumnScales(np.sqrt(np.where(found, variances, 1.0)), found)

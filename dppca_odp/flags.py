@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -31,6 +31,11 @@ class Note(NamedTuple):
 
     text: str
     components: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, where: Iterable[bool], text: str) -> Note:
+        """About the components where this is so."""
+        return cls(text, tuple(number for number, told in enumerate(where, start=1) if told))
 
     def told(self, columns: Sequence[str] = ()) -> str:
         """With its components; along the axes with columns of these names."""
@@ -61,6 +66,6 @@ MEANINGS = {
 def sentences(flags: Sequence[Sequence[Flag]]) -> Iterator[Note]:
     """Each flag that is raised, with the components it is about."""
     for flag, meaning in MEANINGS.items():
-        found = tuple(number for number, raised in enumerate(flags, start=1) if flag in raised)
-        if found:
-            yield Note(f"{flag}: {meaning}", found)
+        note = Note.of((flag in raised for raised in flags), f"{flag}: {meaning}")
+        if note.components:
+            yield note

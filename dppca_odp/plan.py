@@ -34,7 +34,7 @@ from accountant.rules import (
     gaussian_cost,
 )
 from accountant.specs import AnyBudget, Budget, PrivacyUnit, Split, Stage, StageWeight
-from dppca_odp.budgets import MuBudget, PlanBudget, ShareBudget
+from dppca_odp.budgets import MuBudget, PlanBudget, ShareBudget, delta_cautions
 from dppca_odp.columns import Column, Label
 from dppca_odp.directions import Directions
 from dppca_odp.earlier import AXES
@@ -42,7 +42,7 @@ from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan, PoorOutlook, UnusableTable
 from dppca_odp.factors import LEAST, largest_factor
 from dppca_odp.planned import PlannedStage, Setting
-from dppca_odp.preview import Costs, NoiseScales, Preview, ScreeOutlook, delta_cautions
+from dppca_odp.preview import Costs, NoiseScales, Preview, ScreeOutlook
 from dppca_odp.primitives.stages import Ask, Program, make_committed_stages, make_in_stages
 from dppca_odp.progress import passes_of, progress_shown
 from dppca_odp.releases import Release
@@ -262,12 +262,7 @@ class Plan(Fact):
             noise_scales=NoiseScales(sum=noise_scales("sum"), committed=noise_scales("committed")),
             screes=tuple(
                 ScreeOutlook.of(
-                    scree.name,
-                    scree.method,
-                    shares[scree.name],
-                    self.setting(scree, rows),
-                    guessed.get(scree.name),
-                    scree.columns_of(self.setting(scree, rows)),
+                    scree, shares[scree.name], self.setting(scree, rows), guessed.get(scree.name)
                 )
                 for scree in screes
             ),

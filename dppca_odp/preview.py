@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from rich import box
@@ -18,15 +18,13 @@ from accountant.errors import InvalidAmount
 from accountant.facts import Fact
 from accountant.rules import CommittedRule, Composition, SumRule, gaussian_cost
 from accountant.specs import Budget, GaussianBudget, PrivacyUnit, Stage
-from dppca_odp.eigenvalues.method import EigenvalueMethod, ScaleOutlook
+from dppca_odp.eigenvalues.method import ScaleOutlook
+from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan
 from dppca_odp.flags import about
 from dppca_odp.paper import OnPaper
 from dppca_odp.planned import PlannedStage, Setting
 from dppca_odp.values import LARGEST_BOUND, IfAny
-
-#: A delta is far below one over the number of people if it is so many times smaller.
-FAR_BELOW = 10
 
 
 class Costs(Fact):
@@ -87,30 +85,29 @@ class ScreeOutlook(Fact):
     @classmethod
     def of(
         cls,
-        name: str,
-        method: EigenvalueMethod,
+        scree: Scree,
         share: Budget,
         setting: Setting,
         guess: float | Sequence[float] | None,
-        columns: tuple[str, ...] = (),
     ) -> Self:
-        """The outlook of a method at a share of the budget, and with a guess its noise."""
-        outlook = method.scale_outlook(share, setting.size)
-        if guess is None:
-            return cls(name=name, components=setting.components, columns=columns, outlook=outlook)
-        eigenvalues = _for_each(name, guess, setting.components)
-        noise = method.expected_noise(share, setting.size, eigenvalues)
-        sampling = method.relative_sampling(setting.rows) * np.array(eigenvalues)
-        return cls(
-            name=name,
-            components=setting.components,
-            columns=columns,
-            outlook=outlook,
-            eigenvalues=eigenvalues,
-            noise_scales=tuple(noise),
-            sampling_scales=tuple(sampling),
-            expectation=method.expectation,
-        )
+        """The outlook of a scree at a share of the budget, and with a guess its noise."""
+        method = scree.method
+        told: dict[str, Any] = {
+            "name": scree.name,
+            "components": setting.components,
+            "columns": scree.columns_of(setting),
+            "outlook": method.scale_outlook(share, setting.size),
+        }
+        if guess is not None:
+            eigenvalues = _for_each(scree.name, guess, setting.components)
+            sampling = method.relative_sampling(setting.rows) * np.array(eigenvalues)
+            told |= {
+                "eigenvalues": eigenvalues,
+                "noise_scales": tuple(method.expected_noise(share, setting.size, eigenvalues)),
+                "sampling_scales": tuple(sampling),
+                "expectation": method.expectation,
+            }
+        return cls(**told)
 
     @property
     def totals(self) -> tuple[float, ...]:
@@ -127,18 +124,6 @@ class ScreeOutlook(Fact):
             if hidden.size:
                 told = about(hidden.tolist(), self.columns)
                 yield f"{self.name}: noise is larger than the guess of {told}."
-
-
-def delta_cautions(delta: Fraction, rows: int, unit: PrivacyUnit) -> Iterator[str]:
-    """That a delta is large for so many people, who are the fewest if all have all their rows."""
-    people = math.ceil(rows / unit.rows_per_person)
-    if delta * people * FAR_BELOW >= 1:
-        advised = math.ceil(math.log10(FAR_BELOW**2 * people))
-        yield (
-            f"delta {show_delta_up(delta)} should be far below one over the number of people, "
-            f"{people} at least: with that probability all rows of one may be told. "
-            f"Take 1e-{advised}."
-        )
 
 
 def _for_each(name: str, guess: float | Sequence[float], components: int) -> tuple[float, ...]:

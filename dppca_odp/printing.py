@@ -149,16 +149,14 @@ def _largest(result: ReleasedDirections, columns: tuple[str, ...]) -> Iterator[T
                     cells.append("" if at is None else f"{numbers[at][number]:{form}}")
             table.add_row(str(rank + 1), *cells)
         table.add_section()
-        parts: list[str] = []
-        for number, order in shown:
-            part = sum(result.vectors[at][number] ** 2 for at in order)
-            parts += ["", f"{part:.0%}", *[""] * (len(forms) - 1)]
-        table.add_row("part", *parts)
-        if result.sines:
-            turned: list[str] = []
-            for number, _ in shown:
-                turned += ["", f"{result.sines[number]:.2f}", *[""] * (len(forms) - 1)]
-            table.add_row(TURNED_BY, *turned)
+        parts = [
+            f"{sum(result.vectors[at][number] ** 2 for at in order):.0%}" for number, order in shown
+        ]
+        turned = [f"{sine:.2f}" for sine in result.sines[start : start + across]]
+        for heading, told in (("part", parts), (TURNED_BY, turned)):
+            if told:  # in the column of the first loadings of each component
+                cells = [cell for text in told for cell in ("", text, *[""] * (len(forms) - 1))]
+                table.add_row(heading, *cells)
         yield table
 
 

@@ -33,6 +33,7 @@ WINDOW_OCTAVES, IN_WINDOW = (4, 8, 16), 0.9
 GAUSSIAN_NORM = 0.33
 #: The probability of a weaker signal than a Gaussian component's, in a first pass and in a second
 #: over what it left: a half, a quarter and so on, down to so many standard deviations of the noise.
+#: Where not even a half is that clear, both passes would be one.
 NOT_GAUSSIAN, LEAST_SIGNAL = (0.01, 0.5), 3.0
 #: What averaging over places takes from the logarithm of evidence, of each component and of all:
 #: fitted to simulations.
@@ -60,9 +61,10 @@ class Matched(NamedTuple):
 def match_scales(octaves: Floats, noise: float) -> Matched:
     """The scales of components, from the shares of pairs in their octaves: a window at a time."""
     signals = octaves @ octaves_at_scales().T / noise
+    full = GAUSSIAN_NORM / noise
     scales, doubt = np.zeros((2, len(octaves)))
-    for not_gaussian in NOT_GAUSSIAN:
-        evidence = _evidence(signals, GAUSSIAN_NORM / noise, not_gaussian)
+    for not_gaussian in NOT_GAUSSIAN if full >= 2 * LEAST_SIGNAL else NOT_GAUSSIAN[:1]:
+        evidence = _evidence(signals, full, not_gaussian)
         while (left := np.flatnonzero(scales == 0)).size:
             window = _search(evidence[left])
             found = window.presence >= LEAST_PRESENCE

@@ -27,7 +27,7 @@ from dppca_odp.primitives.pairs import (
 from dppca_odp.primitives.stages import Program, make_in_stages
 from dppca_odp.primitives.sums import Limits
 from dppca_odp.spaces import matrix_shape
-from dppca_odp.values import Floats
+from dppca_odp.values import Booleans, Floats
 
 #: Two-sided 95 % point of the standard normal distribution.
 NORMAL_95 = 1.959963984540054
@@ -64,6 +64,10 @@ class Estimate(NamedTuple):
     """What is known of each component; empty if the method looks for nothing."""
     own_interval: tuple[Floats, Floats] | None = None
     """In place of a symmetric noise interval."""
+
+    def flagged(self, flag: Flag) -> Booleans:
+        """Which components have this flag."""
+        return np.array([flag in raised for raised in self.flags] or [False] * len(self.values))
 
     @property
     def noise_interval(self) -> tuple[Floats, Floats]:

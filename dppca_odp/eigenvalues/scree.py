@@ -120,12 +120,10 @@ def out_of_order(answer: Estimate) -> Iterator[str]:
     Directions come in the order of noisy eigenvalues of another matrix, and of scaled columns.
     """
     low, high = answer.noise_interval
-    missing = [Flag.NOT_FOUND in raised for raised in answer.flags] or [False] * len(high)
-    lowest = np.where(missing, np.inf, high)
-    least = np.minimum.accumulate(lowest)
-    above = np.flatnonzero(low[1:] > least[:-1]) + 1
+    tops = np.where(answer.flagged(Flag.NOT_FOUND), np.inf, high)
+    above = np.flatnonzero(low[1:] > np.minimum.accumulate(tops)[:-1]) + 1
     if above.size:
-        later, earlier = int(above[0]), int(lowest[: above[0]].argmin())
+        later, earlier = int(above[0]), int(tops[: above[0]].argmin())
         order = ", ".join(str(k + 1) for k in np.argsort(-answer.values, kind="stable"))
         yield (
             f"out of order: component {later + 1} is clearly above component {earlier + 1}. Report "

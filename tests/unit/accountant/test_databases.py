@@ -25,7 +25,8 @@ from accountant import (
 )
 from accountant.databases import postgresql
 from accountant.databases.addresses import find_database
-from accountant.databases.schema import METADATA, VERSION_TABLE, migrate
+from accountant.databases.schema import ENTRIES, METADATA, VERSION_TABLE, migrate
+from accountant.entries import Entry
 from accountant.ledger import upgrade
 
 from .conftest import COLUMNS, grant, make_charge, release_one
@@ -359,3 +360,8 @@ def test_entries_that_a_policy_hides_are_an_error_and_not_a_smaller_sum(
         connection.commit()
     with pytest.raises(LedgerUnreadable, match="row-level security"):
         Accountant(as_analyst, data_set="survey").spent()
+
+
+def test_the_columns_of_the_table_are_the_fields_of_an_entry_in_their_order() -> None:
+    """Rows are read by place."""
+    assert [column.name for column in ENTRIES.columns] == list(Entry.__slots__)
