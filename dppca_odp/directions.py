@@ -53,9 +53,9 @@ SMALL_PRODUCT = 2**18
 SUM_BITS = 56
 #: Noise that hides so large a part of all variation is told before it is paid for.
 MOST_HIDDEN = 0.5
-#: The sine of the angle that noise turns a clear direction by, at most: gaps between eigenvalues of
-#: noise alone seldom have less.
-CLEAR_SINE = 0.25
+#: The sine of the angle that noise turns a clear direction by, at most. Two eigenvalues of noise
+#: alone are g sigma or more apart with probability e^(-g^2 / 4), so one time in 259 theirs is less.
+CLEAR_SINE = 0.15
 TURNED = (
     f"unclear direction: noise turns it by a sine above {CLEAR_SINE}, so that it may be any "
     "mixture with others of like variance, or noise alone. Do not read its loadings."

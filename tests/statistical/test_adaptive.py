@@ -57,8 +57,9 @@ def test_noise_intervals_cover_as_often_as_they_say():
         means = np.minimum(halves, answer.upper).mean(axis=0)
         without_noise = variance_of_clipped_mean(means, answer.upper)
         low, high = answer.noise_interval
-        covered.extend((low <= without_noise) & (without_noise <= high))
-        errors.extend((answer.values - without_noise) / answer.noise_scales)
+        found = answer.noise_scales > 0  # all but once in a thousand runs or so
+        covered.extend((low <= without_noise) & (without_noise <= high) & found)
+        errors.extend(((answer.values - without_noise) / answer.noise_scales)[found])
     assert abs(np.mean(covered) - 0.95) < 0.045
     spread = np.percentile(errors, 84) - np.percentile(errors, 16)
     assert 0.8 < spread / 2 < 1.2  # noise of 0.7 or 1.3 times what is stated is far outside

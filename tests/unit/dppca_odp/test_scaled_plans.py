@@ -132,7 +132,8 @@ class TestRun:
         main = release["main"]
         assert pytest.approx(table[:, :3].std(axis=0), rel=0.15) == main.scales[:3]
         assert 1.0 == main.scales[3]
-        (warning,) = main.warnings
+        # of two directions with equal variances the second may be noted as unclear too
+        (warning,) = (told for told in main.warnings if told.startswith("column "))
         assert warning.startswith("column still: left unscaled: ")
         assert f"note: main: {warning[:20]}" in str(release)
         assert abs(np.array(main.vectors)[:, 0] @ np.append(np.full(3, 3**-0.5), 0)) > 0.99
