@@ -70,7 +70,7 @@ class Book:
     allocations: Pool = EMPTY  # all of them together
     attempts: dict[str, Attempt] = field(default_factory=dict)  # by the key as charged
     counts: dict[str, int] = field(default_factory=dict)  # attempts by the key as given
-    _written: tuple[tuple[Pool | None, ...], str] = (None, None, None), ""  # the balance as text
+    _written: dict[str, tuple[Pool | None, str]] = field(default_factory=dict)  # pools, as text
 
     def terms(self) -> Grant:
         """The grant, once there is one. Its budget may have been raised since."""
@@ -100,12 +100,20 @@ class Book:
 
     def balance_text(self, allocation: str | None) -> str:
         """The balance as entries state it: the canonical JSON of its three pools."""
-        pool = None if allocation is None else self.pools.get(allocation)
-        pools = pool, self.allocations, self.pools.get(None, EMPTY)
-        known, text = self._written
-        if any(one is not other for one, other in zip(pools, known, strict=True)):
-            text = canonical_json(self.balance(allocation).model_dump(mode="json"))
-            self._written = pools, text
+        pools = {
+            "allocation": None if allocation is None else self.pools.get(allocation),
+            "allocations": self.allocations,
+            "free": self.pools.get(None, EMPTY),
+        }
+        parts = (f'"{name}":{self._pool_text(name, pool)}' for name, pool in pools.items())
+        return f"{{{','.join(parts)}}}"
+
+    def _pool_text(self, name: str, pool: Pool | None) -> str:
+        """Canonical JSON of a pool. It is written anew only where it is another than before."""
+        known, text = self._written.get(name, (None, "null"))
+        if known is not pool:
+            text = canonical_json(None if pool is None else pool.model_dump(mode="json"))
+            self._written[name] = pool, text
         return text
 
     def next_key(self, key: str) -> str:

@@ -197,8 +197,7 @@ def check_words(value: str, name: str, longest: int = LONGEST_WORDS) -> str:
 
 def check_name(value: str, name: str) -> str:
     """The value, if it is a short line of text that is not blank; InvalidValue otherwise."""
-    check_words(value, name, LONGEST_NAME)
-    check_reason(value, name)
+    check_reason(value, name, LONGEST_NAME)
     if value != unicodedata.normalize("NFC", value).strip():
         raise InvalidValue(
             f"{name} must be written in one way, without blanks around it and with composed "
@@ -207,11 +206,12 @@ def check_name(value: str, name: str) -> str:
     return value
 
 
-def check_reason(value: str, name: str) -> str:
+def check_reason(value: str, name: str, longest: int = LONGEST_WORDS) -> str:
     """The value, if it is one line of text that is not blank; InvalidValue otherwise."""
+    check_words(value, name, longest)
     if not value.strip():
         raise InvalidValue(f"{name} must not be blank; got {value!r}. Say it in words.")
-    return check_words(value, name)
+    return value
 
 
 def check_title(value: str, name: str) -> str:

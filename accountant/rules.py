@@ -69,6 +69,9 @@ class SumRule(Fact):
         return budget
 
 
+_SUM = SumRule()
+
+
 class CommittedRule(Fact):
     """All losses, fixed before, composed at this delta."""
 
@@ -199,7 +202,7 @@ Composition = Literal["sum", "committed"]
 
 def composing_rule(composition: Composition, delta: Fraction) -> SumRule | CommittedRule:
     """The rule of a composition; a committed plan is composed at this delta."""
-    return SumRule() if composition == "sum" else CommittedRule(delta=delta)
+    return _SUM if composition == "sum" else CommittedRule(delta=delta)
 
 
 def gaussian_cost(stages: Iterable[Stage]) -> GaussianBudget:

@@ -80,6 +80,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        optimized=False,  # nothing in the page is constant but its text
     )
     environment.filters |= {
         "up": show_up,

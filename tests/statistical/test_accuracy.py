@@ -1,10 +1,10 @@
 """The eigenvalues are as accurate as the source's own formulas at the same budget.
 
 Total root mean squared error over 5 Gaussian eigenvalues at n = 10,000, delta 1e-5, along the
-true directions. The expected numbers come from a plain NumPy simulation of the source; the
-chance to leave a band, from 400 repetitions and more, is below 1e-8 for each test. (Relative to
-their mean, squared errors vary by 0.57 for clipped means, 0.64 for PMWM, which has 0.77 in 370
-repetitions, and 1.6 for Huber.)
+true directions. The expected numbers come from a plain NumPy simulation of the source (for PMWM
+0.737 in 2,000 repetitions, where this package has 0.743 in 1,200); the chance to leave a band,
+from 400 repetitions and more, is below 1e-8 for each test. (Relative to their mean, squared errors
+vary by 0.57 for clipped means, 0.64 for PMWM, and 1.6 for Huber.)
 """
 
 import math
@@ -53,7 +53,7 @@ def test_clipped_mean_is_within_a_fifth(epsilon, expected):
     assert 0.8 * expected < total_error(CLIPPED, epsilon, 90) < 1.2 * expected
 
 
-@pytest.mark.parametrize(("epsilon", "expected"), [("3", 0.72)])
+@pytest.mark.parametrize(("epsilon", "expected"), [("3", 0.737)])
 def test_pmwm_is_within_a_third(epsilon, expected):
     assert expected * 2 / 3 < total_error(SPLIT, epsilon, 50) < expected * 4 / 3
 
