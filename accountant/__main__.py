@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -106,6 +107,12 @@ def grant(
         "is spent, an attacker can tell two candidates for a person apart with advantage "
         f"{percent_up(risk_of_budget(whole).advantage)} at most."
     )
+    if before is None and (near := _near(keeper)):
+        typer.echo(
+            f"{near!r} has a grant too. If the same data set was meant, leave this one unused: a "
+            "grant cannot be taken back.",
+            err=True,
+        )
     if rows is not None and (expected := rows * keeper.budget.delta) >= 1:
         typer.echo(f"The number of rows times delta is {show_up(expected)}: {WHOLE}.", err=True)
 
@@ -328,6 +335,13 @@ def _part(epsilon: str | None, delta: str | None, mu: str | None, set_aside: str
         "budget must be epsilon and delta under the rule sum, or mu under the rule gaussian; got "
         "others. Give --epsilon and --delta, or --mu and perhaps --set-aside."
     )
+
+
+def _near(keeper: Accountant) -> str | None:
+    """Another data set of the ledger whose name may be the same one misspelt."""
+    with keeper.ledger.reading() as records:
+        others = [name for name in records.data_sets() if name != keeper.data_set]
+    return next(iter(get_close_matches(keeper.data_set, others, 1, 0.8)), None)
 
 
 def _granted(address: str, data_set: str, allocation: str | None = None) -> AnyBudget | None:

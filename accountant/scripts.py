@@ -23,7 +23,8 @@ def run_script(app: typer.Typer, name: str) -> NoReturn:
     try:
         status = app(prog_name=name, standalone_mode=False)
     except _UsageError as error:
-        leave(name, 2, f"{error.format_message().rstrip('.')}. Try '{name} --help'.")
+        where = error.ctx.command_path if error.ctx else name
+        leave(name, 2, f"{error.format_message().rstrip('.')}. Try '{where} --help'.")
     except OSError as error:
         leave(name, 1, f"the output could not be written: {error.strerror or error}.")
     except typer.Abort:

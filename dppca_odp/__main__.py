@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,8 +60,12 @@ Allocation = Annotated[
 @app.command()
 def preview(
     plan: PlanFile,
-    rows: Annotated[int, typer.Option(help="Number of rows of the table.")],
-    columns: Annotated[int, typer.Option(help="Number of measured columns.")],
+    rows: Annotated[
+        int | None, typer.Option(help="Number of rows of the table; the ledger's if left out.")
+    ] = None,
+    columns: Annotated[
+        int | None, typer.Option(help="Number of measured columns, to be checked.")
+    ] = None,
     ledger: Annotated[str | None, typer.Option(help="The ledger that would pay.")] = None,
     dataset: Annotated[
         str | None, typer.Option(metavar="NAME", help="The granted data set in it.")
@@ -85,6 +89,9 @@ def preview(
         if ledger is not None and dataset is not None:
             accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
             accountant.check_unit(asked.unit)
+            rows = rows or (accountant.table.rows if accountant.table else None)
+        if rows is None:
+            leave(NAME, 2, "rows must be given where no ledger tells them; got none. Add --rows.")
         guesses = None if guess is None else guessed(asked, guess)
         shown = (asked.at(accountant) if accountant else asked).preview(rows, columns, guesses)
         if as_json:
@@ -133,7 +140,9 @@ def advise(
     epsilon: Annotated[str, typer.Option(help="The budget's epsilon, as text: 1 or 0.5.")],
     delta: Annotated[str, typer.Option(help="The budget's delta, such as 1e-6.")],
     rows: Annotated[int, typer.Option(help="Number of rows of the table.")],
-    columns: Annotated[int, typer.Option(help="Number of measured columns.")],
+    columns: Annotated[
+        str, typer.Option(help="The measured columns: A,B,... or how many they are.")
+    ],
     components: Annotated[
         int | None, typer.Option(help="k; as many as will likely be found if left out.")
     ] = None,
@@ -146,7 +155,9 @@ def advise(
     """Propose a plan for a budget, or say what would be enough; reads no data."""
     with exit_status():
         unit = PrivacyUnit(rows_per_person=rows_per_person)
-        advice = advise_on(Budget.of(epsilon, delta), rows, columns, components, unit)
+        names = [name.strip() for name in columns.split(",")]
+        given = int(columns) if columns.isdecimal() else names
+        advice = advise_on(Budget.of(epsilon, delta), rows, given, components, unit)
         if as_json:
             typer.echo(advice.model_dump_json(indent=2))
         else:
@@ -158,7 +169,8 @@ def advise(
                 out.write_text(advice.plan_json() + "\n", encoding="utf-8")
             except OSError:
                 leave(NAME, 2, f"out must be a file that can be written; got {out}. Name another.")
-            console.print(f"Written to {out}: name your columns in it.", soft_wrap=True)
+            todo = "" if given is names else ": name your columns in it"
+            console.print(f"Written to {out}{todo}.", soft_wrap=True)
 
 
 @app.command()
@@ -278,7 +290,8 @@ def demo(
 
 
 def check_writable(folder: Path) -> None:
-    """Make the folder, before anything is charged."""
+    """Refuse what cannot be a folder, before anything is charged; nothing is left behind."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
@@ -286,6 +299,10 @@ def check_writable(folder: Path) -> None:
         probe.unlink()
     except OSError:
         leave(NAME, 2, f"out must be a folder that can be written; got {folder}. Choose another.")
+    finally:
+        for path in missing:
+            with suppress(OSError):
+                path.rmdir()
 
 
 def write_release(release: Release, folder: Path) -> list[Path]:

@@ -67,7 +67,7 @@ class Advice(OnPaper, Fact):
     components: int
     """k: advised, or asked for."""
     plan: Plan | None = None
-    """None if the table is too small for the budget. Its columns are to be named."""
+    """None if the table is too small for the budget. Its columns are to be named, if none were."""
     outlook: ScaleOutlook
     """Whether the plan, or the best there is, will find the scales of the scree."""
     noise: tuple[float, ...]
@@ -89,7 +89,7 @@ class Advice(OnPaper, Fact):
         return Group(*lines, *([Text(self.plan_json())] if self.plan else []))
 
     def plan_json(self) -> str:
-        """The plan as a file holds it; its columns are to be named."""
+        """The plan as a file holds it."""
         assert self.plan
         short = {"columns": self.plan.column_names}  # without bounds, a name is a column
         return json.dumps(self.plan.model_dump(mode="json") | short, indent=2)
@@ -98,11 +98,13 @@ class Advice(OnPaper, Fact):
 def advise(
     budget: Budget,
     rows: int,
-    columns: int,
+    columns: int | Sequence[str],
     components: int | None = None,
     unit: PrivacyUnit | None = None,
 ) -> Advice:
     """A plan for this budget, or what would be enough; of one row a person if no unit is given.
+
+    ``columns`` are those to be measured: their names, or their number.
 
     Raises:
         InvalidPlan: a shape that no plan suits.
@@ -111,16 +113,17 @@ def advise(
     unit = unit or PrivacyUnit(rows_per_person=1)
     if rows < 3:
         raise InvalidPlan(f"rows must be at least 3; got {rows}. A ring of pairs needs them.")
-    if columns < 2:
+    named = _columns(columns)
+    if len(named) < 2:
         raise InvalidPlan(
-            f"columns must be at least 2; got {columns}. Plan a scree along the direction [[1]]."
+            f"columns must be at least 2; got {len(named)}. Plan a scree along the direction [[1]]."
         )
-    if components is not None and not 1 <= components <= columns:
+    if components is not None and not 1 <= components <= len(named):
         raise InvalidPlan(
-            f"components must be between 1 and the number of columns, {columns}; got "
+            f"components must be between 1 and the number of columns, {len(named)}; got "
             f"{components}. Use fewer."
         )
-    task = _Task(budget, unit, rows, columns)
+    task = _Task(budget, unit, rows, named)
     if components is None:
         components = task.most_components()
     components = components or 1
@@ -134,6 +137,15 @@ def advise(
         least_rows=task.least_rows(components),
         least_epsilon=task.least_epsilon(components),
     )
+
+
+def _columns(given: int | Sequence[str]) -> tuple[Column, ...]:
+    """The columns of these names, or so many."""
+    if isinstance(given, str):
+        raise InvalidPlan(f"columns must be a number or a list of names; got {given!r}. List it.")
+    if isinstance(given, int | np.integer):
+        given = [f"column {number}" for number in range(1, int(given) + 1)]
+    return tuple(Column(name=name) for name in given)
 
 
 class _Candidate(NamedTuple):
@@ -161,17 +173,17 @@ class _Task(NamedTuple):
     budget: Budget
     unit: PrivacyUnit
     rows: int
-    columns: int
+    columns: tuple[Column, ...]
 
     def candidate(self, components: int, weights: tuple[int, int]) -> _Candidate:
         """The plan with these weights, and what to expect of it."""
-        degree = HIGH_DEGREE if self.rows * self.columns <= SMALL_TABLE else DEGREE
+        degree = HIGH_DEGREE if self.rows * len(self.columns) <= SMALL_TABLE else DEGREE
         for_directions, for_scree = map(Fraction, weights)
         method = Adaptive(degree=degree)
         plan = Plan(
             budget=self.budget,
             unit=self.unit,
-            columns=tuple(Column(name=f"column {number}") for number in range(1, self.columns + 1)),
+            columns=self.columns,
             releases=(
                 Directions(
                     name="directions", components=components, degree=degree, weight=for_directions
@@ -182,7 +194,7 @@ class _Task(NamedTuple):
         )
         share = plan.shares(plan.factor(self.rows))["scree"]
         size = Size(self.rows, components, self.unit.rows_per_person)
-        guess = guessed_spectrum(self.columns)
+        guess = guessed_spectrum(len(self.columns))
         noise = method.expected_noise(share, size, guess[:components])
         matrix_noise = plan.stages(self.rows)[0].noise_scale
         assert matrix_noise is not None
@@ -202,10 +214,11 @@ class _Task(NamedTuple):
 
     def most_components(self) -> int:
         """The most that some plan is good enough for; 0 if none is for one."""
-        for components in range(1, min(self.columns, MOST_COMPONENTS) + 1):
+        most = min(len(self.columns), MOST_COMPONENTS)
+        for components in range(1, most + 1):
             if not self.has_plan(components):
                 return components - 1
-        return min(self.columns, MOST_COMPONENTS)
+        return most
 
     def least_rows(self, components: int) -> int | None:
         """The least number of rows at which there is a plan."""
@@ -232,7 +245,7 @@ class _Task(NamedTuple):
             budget=self.budget,
             unit=self.unit,
             rows=self.rows,
-            columns=self.columns,
+            columns=len(self.columns),
             components=components,
             outlook=best.outlook,
             noise=tuple(best.noise),

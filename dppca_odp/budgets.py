@@ -14,7 +14,7 @@ from accountant import Accountant, GaussianBudget
 from accountant.amounts import Amount, root_below, show_delta_up, show_down
 from accountant.facts import Fact
 from accountant.gaussian import gaussian_epsilon
-from accountant.specs import Budget, PrivacyUnit
+from accountant.specs import AnyBudget, Budget, PrivacyUnit
 from dppca_odp.errors import InvalidPlan
 
 #: A delta is far below one over the number of people if it is so many times smaller.
@@ -98,4 +98,13 @@ def delta_cautions(delta: Fraction, rows: int, unit: PrivacyUnit) -> Iterator[st
             f"delta {show_delta_up(delta)} should be far below one over the number of people, "
             f"{people} at least: with that probability all rows of one may be told. "
             f"Take 1e-{advised}."
+        )
+
+
+def left_cautions(left: AnyBudget) -> Iterator[str]:
+    """That what is left of epsilon cannot be spent, since each charge needs some delta."""
+    if isinstance(left, Budget) and left.epsilon and not left.delta:
+        yield (
+            f"it takes all delta that is left, so that epsilon {show_down(left.epsilon)} remains "
+            "and cannot be spent: every charge needs some delta. Take less of it."
         )

@@ -154,4 +154,5 @@ def copy_table(path: Path) -> None:
         raise InvalidPlan(
             'statsmodels must be installed; got none. Type: pip install "dppca-odp[demo]"'
         ) from None
+    path.parent.mkdir(parents=True, exist_ok=True)
     randhie.load_pandas().data.to_csv(path, index=False)

@@ -19,6 +19,10 @@ class UnusableTable(DppcaError, ValueError):
     """A table that does not fit its declared schema; decided at the holder, before any charge."""
 
 
+class NoTable(UnusableTable):
+    """No file at that path: a slip in typing, of which the ledger takes no note."""
+
+
 class ReleaseFailed(DppcaError):
     """A measurement that stopped after its charge; the charge stays."""
 

@@ -34,12 +34,12 @@ from accountant.rules import (
     gaussian_cost,
 )
 from accountant.specs import AnyBudget, Budget, PrivacyUnit, Split, Stage, StageWeight
-from dppca_odp.budgets import MuBudget, PlanBudget, ShareBudget, delta_cautions
+from dppca_odp.budgets import MuBudget, PlanBudget, ShareBudget, delta_cautions, left_cautions
 from dppca_odp.columns import Column, Label
 from dppca_odp.directions import Directions
 from dppca_odp.earlier import AXES
 from dppca_odp.eigenvalues.scree import Scree
-from dppca_odp.errors import InvalidPlan, PoorOutlook, UnusableTable
+from dppca_odp.errors import InvalidPlan, NoTable, PoorOutlook, UnusableTable
 from dppca_odp.factors import LEAST, largest_factor
 from dppca_odp.planned import PlannedStage, Setting
 from dppca_odp.preview import Costs, NoiseScales, Preview, ScreeOutlook
@@ -337,6 +337,8 @@ class Plan(Fact):
             try:
                 with interrupts_deferred("until the table is read"):  # libraries in Rust abort
                     rows = load_table(table, self.columns, self.labels)
+            except NoTable:
+                raise
             except UnusableTable as error:
                 accountant.reject(str(error))
                 raise
@@ -356,8 +358,9 @@ class Plan(Fact):
                 purpose=purpose,
             )
 
-            if _is_covered(charge, accountant):
-                for caution in planned.cautions(len(rows)):
+            left = _left_after(charge, accountant)
+            if left is not None:
+                for caution in (*planned.cautions(len(rows)), *left_cautions(left)):
                     warnings.warn(f"before the charge: {caution}", PoorOutlook, stacklevel=2)
 
         def record(answers: Mapping[str, Any], release_key: str) -> Release:
@@ -500,12 +503,12 @@ def _solved_factor(plan: Plan, rows: int) -> Fraction:
         ) from None
 
 
-def _is_covered(charge: Charge, accountant: Accountant) -> bool:
-    """Whether the pool has what it costs; if not, it will be refused in words of its own."""
+def _left_after(charge: Charge, accountant: Accountant) -> AnyBudget | None:
+    """What the pool has after the charge; None where that will be refused in words of its own."""
     try:
-        return charge.cost(accountant.rule).fits_within(accountant.remaining())
+        return accountant.remaining() - charge.cost(accountant.rule)
     except AccountantError:
-        return False
+        return None
 
 
 def _check_rows(rows: int) -> None:

@@ -216,7 +216,8 @@ class Release(OnPaper, Fact):
         return gallery(self)
 
     def write(self, path: str | Path) -> None:
-        """Write JSON that ``read`` understands."""
+        """Write JSON that ``read`` understands. Folders that are missing are made."""
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
     @classmethod

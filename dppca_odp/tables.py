@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from dppca_odp.columns import Column, Label
-from dppca_odp.errors import UnusableTable
+from dppca_odp.errors import NoTable, UnusableTable
 from dppca_odp.values import Floats
 
 Read = TypeVar("Read")
@@ -95,7 +95,7 @@ def prepare(table: npt.ArrayLike, columns: Sequence[Column]) -> Floats:
 
 def _read_file(file: Path, columns: Sequence[Column], labels: Sequence[Label]) -> pl.DataFrame:
     if not file.is_file():
-        raise UnusableTable(f"data must be a file; got {file}. Check the path.")
+        raise NoTable(f"data must be a file; got {file}. Check the path.")
     measured = [column.name for column in columns]
     named = [label.name for label in labels]
     if file.suffix == ".csv":

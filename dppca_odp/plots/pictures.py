@@ -33,7 +33,8 @@ def gallery(release: Release) -> Gallery:
 def save_pictures(
     release: Release, folder: str | Path, endings: Iterable[str] = ("png",)
 ) -> list[Path]:
-    """Write every picture in every format; the paths."""
+    """Write every picture in every format; the paths. Folders that are missing are made."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     taken: set[str] = set()
     for name, picture in pictures(release):

@@ -280,6 +280,16 @@ def test_a_delta_that_could_publish_records_is_told(
     assert told == ("times delta is 1: 1 or more, so the delta alone" in done.stderr)
 
 
+@pytest.mark.parametrize(("name", "told"), [("surveys", True), ("census", False)])
+def test_a_grant_beside_one_with_nearly_its_name_is_told(
+    call: Callable[..., Done], ledger: Path, name: str, told: bool
+) -> None:
+    done = call("grant", ledger, *GRANT, "--dataset", name)
+    assert done.returncode == 0
+    assert told == done.stderr.startswith("'survey' has a grant too. ")
+    assert call("grant", ledger, *GRANT, "--dataset", name).stderr == ""  # unchanged
+
+
 @pytest.mark.parametrize(
     ("extra", "complaint"),
     [

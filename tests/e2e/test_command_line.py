@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from accountant import Accountant, Budget, Ledger, PrivacyUnit, verify
-from dppca_odp import Release
+from dppca_odp import Plan, Release
 
 from ..scripts import call, launch
 
@@ -157,6 +157,16 @@ def test_preview_prices_a_plan_without_data(place: Path) -> None:
     assert names == ["directions: matrix", "pmwm: quantile", "pmwm: mean"]
 
 
+def test_preview_takes_the_rows_from_the_ledger(place: Path) -> None:
+    paid = ["--ledger", "ledger.db", "--dataset", "visits"]
+    words = "rows must be given where no ledger tells them"
+    for more in ((), paid):
+        assert_refused(call("dppca_odp", place, "preview", "plan.json", *more), 2, words)
+    assert run(place).returncode == 0
+    priced = call("dppca_odp", place, "preview", "plan.json", *paid, "--json")
+    assert json.loads(priced.stdout)["rows"] == 400
+
+
 def test_preview_with_guesses_tells_the_errors_to_expect(place: Path) -> None:
     words = ["preview", "plan.json", "--rows", "400", "--columns", "3", "--guess", "300,2"]
     shown = call("dppca_odp", place, *words)
@@ -193,6 +203,10 @@ def test_advice_is_a_plan_that_previews_or_what_would_do(place: Path) -> None:
     assert (place / "advised.json").read_text() == told[told.index("{") :]
     priced = call("dppca_odp", place, "preview", "advised.json", "--rows", "4000", "--columns=3")
     assert "scree: likely to find all 3 scales" in priced.stdout, priced.stderr
+    named = ["advise", "--epsilon=1", "--delta=1e-6", "--columns", "a, b,c", "--rows", "4000"]
+    shown = call("dppca_odp", place, *named, "--out", "named.json")
+    assert shown.stdout.endswith("\nWritten to named.json.\n")
+    assert Plan.read(place / "named.json").column_names == ("a", "b", "c")
     more = ["400", "--components", "2", "--rows-per-person", "2", "--json"]
     told = call("dppca_odp", place, *words, *more)
     assert told.returncode == 3

@@ -21,11 +21,8 @@ EIGENVALUES = np.array([10, 6, 3, 1.5, 1])
 GENERATOR = np.random.default_rng()
 
 
-def noise_and_expectation(method, epsilon, rows, runs, eigenvalues=EIGENVALUES):
-    """The median of released noise scales, and what was said before.
-
-    A median, since now and then noise looks like a tail, and then there is many times more.
-    """
+def noises_and_expectation(method, epsilon, rows, runs, eigenvalues=EIGENVALUES):
+    """The noise scales of each run, and what was said before."""
     share, components = Budget.of(epsilon, "1e-5"), len(eigenvalues)
     released = []
     measurement = method.make(
@@ -35,6 +32,15 @@ def noise_and_expectation(method, epsilon, rows, runs, eigenvalues=EIGENVALUES):
         table = GENERATOR.normal(size=(rows, components)) * np.sqrt(eigenvalues)
         released.append(measurement(table).noise_scales)
     expected = method.expected_noise(share, Size(rows, components, 1), eigenvalues)
+    return np.array(released), expected
+
+
+def noise_and_expectation(method, epsilon, rows, runs, eigenvalues=EIGENVALUES):
+    """The median of released noise scales, and what was said before.
+
+    A median, since now and then noise looks like a tail, and then there is many times more.
+    """
+    released, expected = noises_and_expectation(method, epsilon, rows, runs, eigenvalues)
     return np.median(released, axis=0), expected
 
 
@@ -65,13 +71,16 @@ def test_pmwm_has_at_most_the_noise_expected_and_nearly_it_in_a_large_table():
 
 
 def test_huber_has_the_noise_expected_where_its_scales_are_found_and_more_elsewhere():
-    """A noisy maximum of 26 counts of 35 blocks is at chance; of 10 at epsilon 30 it is not."""
+    """A noisy maximum of 26 counts of 35 blocks is at chance; of 10 at epsilon 30 it is not.
+
+    At chance 2 of 5 noises are above four times the one expected: none of 100 once in 10^24.
+    """
     method = Huber(lowest_scale=-4, highest_scale=5, scale_fraction="1/2")
     found, expected = noise_and_expectation(method, "30", 100_000, 6)
     assert found == pytest.approx(expected, rel=1e-6)
     method = Huber(lowest_scale=-10, highest_scale=15, scale_fraction="1/4")
-    missed, expected = noise_and_expectation(method, "1", 10_000, 20)
-    assert missed.sum() > 1.5 * expected.sum()
+    missed, expected = noises_and_expectation(method, "1", 10_000, 20)
+    assert (missed > 4 * expected).any()
 
 
 @pytest.mark.parametrize("degree", [1, 2, 16])

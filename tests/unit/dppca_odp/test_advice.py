@@ -1,3 +1,4 @@
+import json
 import re
 
 import numpy as np
@@ -140,6 +141,19 @@ def test_it_shows_sentences_and_a_plan_to_copy(good, refused):
             with console.capture() as captured:
                 console.print(advice)
             assert max(map(len, captured.get().splitlines())) <= width
+
+
+def test_columns_may_be_named(good):
+    names = [f"c{number}" for number in range(good.columns)]
+    named = advise(good.budget, good.rows, names, unit=good.unit)
+    assert tuple(names) == named.plan.column_names
+    assert named.outlook == good.outlook
+    assert names == json.loads(named.plan_json())["columns"]
+
+
+def test_a_text_is_no_list_of_names(good):
+    with pytest.raises(InvalidPlan, match="columns must be a number or a list of names; got 'abc'"):
+        advise(good.budget, good.rows, "abc")
 
 
 def test_kendall_eigenvalues_are_means_of_shares():

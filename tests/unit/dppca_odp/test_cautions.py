@@ -134,6 +134,23 @@ def test_a_run_says_the_same_before_its_charge_in_the_line_that_asks(table, acco
     assert expected == seen
 
 
+@pytest.mark.parametrize(
+    ("budget", "told"),
+    [
+        (Budget.of("1", "1e-5"), True),
+        (Budget.of("2", "1e-5"), False),  # the grant ends with it
+        (Budget.of("1", "9e-6"), False),
+        (Budget.of("2", "9e-6"), False),
+    ],
+)
+def test_epsilon_that_will_be_left_without_delta_is_told(table, accountant, budget, told):
+    asked = SMALL.model_copy(update={"budget": budget})
+    with pytest.warns(PoorOutlook) as caught:
+        asked.run(table, accountant)
+    words = "it takes all delta that is left, so that epsilon 1 remains and cannot be spent"
+    assert [words] * told == [words for warning in caught if words in str(warning.message)]
+
+
 def test_what_is_said_is_the_same_for_every_table_of_the_shape(table, tmp_path):
     told = []
     for number, values in enumerate((table, np.zeros_like(table), table * 1e90)):

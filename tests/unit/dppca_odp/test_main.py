@@ -38,9 +38,16 @@ def left(capsys, work):
     return caught.value.code, line
 
 
-def test_a_folder_is_made_and_left_empty(tmp_path):
-    check_writable(tmp_path / "new" / "out")
-    assert [] == list((tmp_path / "new" / "out").iterdir())
+def test_a_check_of_a_folder_leaves_nothing_behind(tmp_path):
+    (tmp_path / "there").mkdir()
+    for name in ("there", "new", "new/out"):
+        check_writable(tmp_path / name)
+    assert ["there"] == [path.name for path in tmp_path.rglob("*")]
+
+
+def test_a_check_that_fails_half_way_leaves_nothing_behind(tmp_path, capsys):
+    left(capsys, lambda: check_writable(tmp_path / "new" / ("long" * 100)))
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_an_output_that_is_a_file_is_refused_before_anything_is_charged(tmp_path, capsys):
@@ -51,13 +58,15 @@ def test_an_output_that_is_a_file_is_refused_before_anything_is_charged(tmp_path
 
 
 def test_a_release_without_eigenvalues_is_written_without_a_picture(tmp_path):
-    write_release(RELEASE, tmp_path)
-    assert RELEASE == Release.read(tmp_path / "release.json")
-    assert ["release.json"] == [path.name for path in tmp_path.iterdir()]
+    folder = tmp_path / "new" / "out"
+    write_release(RELEASE, folder)
+    assert RELEASE == Release.read(folder / "release.json")
+    assert ["release.json"] == [path.name for path in folder.iterdir()]
 
 
 def test_a_release_that_cannot_be_written_is_said_to_be_paid_for(tmp_path, capsys):
-    folder = tmp_path / "gone"
+    folder = tmp_path / "file"
+    folder.touch()
     expected = (
         f"dppca-odp: out must be a folder that can be written; got {folder}. The release is paid "
         "for and in the ledger: run again with another folder and not "

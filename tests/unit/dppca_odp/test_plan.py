@@ -1013,9 +1013,8 @@ class TestRun:
             np.zeros((60, 2)),
             np.zeros((1, 3)),
             [["31337.25x", "1", "2"]] * 60,
-            "absent.csv",
         ],
-        ids=["missing values", "too narrow", "one row", "text", "no file"],
+        ids=["missing values", "too narrow", "one row", "text"],
     )
     def test_an_unusable_table_is_recorded_and_nothing_is_charged(self, accountant, bad):
         with pytest.raises(UnusableTable) as caught:
@@ -1024,6 +1023,11 @@ class TestRun:
         assert ["grant", "rejection"] == kinds(accountant)
         assert accountant.entries()[-1].document()["reason"] == str(caught.value)
         assert "31337.25" not in str(caught.value)
+
+    def test_a_path_without_a_file_is_a_slip_that_is_not_recorded(self, accountant):
+        with pytest.raises(UnusableTable, match=r"data must be a file; got absent\.csv"):
+            plan().run("absent.csv", accountant)
+        assert ["grant"] == kinds(accountant)
 
     def test_a_table_too_small_for_the_plan_is_refused_and_nothing_is_charged(self, tmp_path):
         accountant = Accountant.grant(
