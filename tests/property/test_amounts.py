@@ -1,7 +1,7 @@
 import math
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accountant.amounts import (
@@ -16,7 +16,6 @@ from accountant.amounts import (
 )
 from accountant.specs import Budget, Split, StageWeight
 
-unhurried = settings(deadline=None)  # a busy machine is not an error
 ratios = st.fractions(min_value=0, max_value=10**30, max_denominator=10**30)
 decimals = st.builds(
     lambda digits, exponent: Fraction(digits) * Fraction(10) ** exponent,
@@ -34,20 +33,17 @@ shares = st.builds(
 )
 
 
-@unhurried
 @given(amounts)
 def test_print_then_parse_is_the_identity(amount: Fraction) -> None:
     assert amount == parse_amount(to_text(amount))
 
 
-@unhurried
 @given(amounts)
 def test_text_is_canonical(amount: Fraction) -> None:
     text = to_text(amount)
     assert text == to_text(parse_amount(text))
 
 
-@unhurried
 @given(amounts)
 def test_what_people_see_brackets_the_amount(amount: Fraction) -> None:
     for low, high in (
@@ -58,7 +54,6 @@ def test_what_people_see_brackets_the_amount(amount: Fraction) -> None:
         assert Fraction(high) - Fraction(low) <= amount / 10**5
 
 
-@unhurried
 @given(amounts)
 def test_an_amount_of_six_digits_is_shown_exactly(amount: Fraction) -> None:
     shown = Fraction(show_up(amount))
@@ -69,7 +64,6 @@ def test_an_amount_of_six_digits_is_shown_exactly(amount: Fraction) -> None:
     ]
 
 
-@unhurried
 @given(amounts)
 def test_floats_are_the_nearest_on_either_side(amount: Fraction) -> None:
     below, above = float_below(amount), float_above(amount)
@@ -78,13 +72,11 @@ def test_floats_are_the_nearest_on_either_side(amount: Fraction) -> None:
     assert above in (below, math.nextafter(below, math.inf))
 
 
-@unhurried
 @given(budgets)
 def test_a_budget_survives_json(budget: Budget) -> None:
     assert budget == Budget.model_validate_json(budget.model_dump_json())
 
 
-@unhurried
 @given(st.builds(Budget.of, ratios, st.fractions(0, "999/1000")), st.lists(shares, min_size=1))
 def test_the_parts_of_a_split_sum_to_the_whole(
     budget: Budget, weights: list[tuple[Fraction, bool]]

@@ -84,7 +84,7 @@ methods = st.builds(
 exponents = st.floats(0.5, 1)
 widths = st.lists(st.one_of(st.just(0.0), st.floats(0, 1e200)), min_size=1, max_size=8)
 
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=40)
 
 
 def space(number, width=1):
@@ -306,7 +306,7 @@ wide_shares = st.one_of(
     st.builds(Budget.of, powers(-60, -12), powers(-10, -2)),  # epsilon far below delta
     st.builds(Budget.of, powers(-2, -1), powers(-15, -13)),  # delta far below epsilon
 )
-many = settings(max_examples=100, deadline=None)
+many = settings(max_examples=100)
 
 
 def keeps(measurement, d_in, share, loss=None):

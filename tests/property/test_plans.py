@@ -120,7 +120,7 @@ def plans(draw):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plans())
 def test_printing_then_parsing_is_the_identity_and_keeps_the_hash(plan):
     again = Plan.model_validate_json(plan.model_dump_json())
@@ -129,7 +129,7 @@ def test_printing_then_parsing_is_the_identity_and_keeps_the_hash(plan):
     assert Plan.model_validate(plan.model_dump(mode="json")).hash == plan.hash
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plans())
 def test_shares_and_stages_sum_to_the_budget_exactly(plan):
     shares = plan.shares().values()
@@ -140,7 +140,7 @@ def test_shares_and_stages_sum_to_the_budget_exactly(plan):
     assert sum(budget.delta for budget in stages) == plan.budget.delta
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plans(), st.integers(8, 500))
 def test_the_compiled_plan_costs_at_most_its_budget_compared_exactly(plan, rows):
     try:
@@ -157,7 +157,7 @@ def test_the_compiled_plan_costs_at_most_its_budget_compared_exactly(plan, rows)
     assert Fraction(measurement.map(unit)[0]) >= plan.budget.epsilon * (1 - Fraction(1, 10**6))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plans(), st.integers(8, 500))
 def test_a_committed_plan_uses_up_its_budget_and_never_passes_it(plan, rows):
     committed = plan.model_copy(update={"composition": "committed"})

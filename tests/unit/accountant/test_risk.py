@@ -3,7 +3,7 @@ import sys
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -36,7 +36,6 @@ PLAN = [pure("0.05", 10), gaussian(Fraction(gaussian_mu(Fraction(1, 2), Fraction
 NOTHING = [0.0, *FALSE_POSITIVE_RATES]
 EVERYTHING = [1.0, 1.0, 1.0, 1.0]
 
-unhurried = settings(deadline=None)
 amounts = st.fractions(0, 2, max_denominator=1000)
 counts = st.integers(1, 6)
 losses: st.SearchStrategy[Loss] = st.one_of(
@@ -117,20 +116,17 @@ def test_a_tiny_loss_is_not_nothing() -> None:
         assert all(low < high < low + ROUNDING for low, high in zip(NOTHING, risk, strict=True))
 
 
-@unhurried
 @given(st.lists(losses, max_size=4).flatmap(lambda plan: st.permutations([*plan, PLAN[0]])))
 def test_order_does_not_matter(plan: list[Loss]) -> None:
     assert risk_of_losses(plan) == risk_of_losses(sorted(plan, key=repr))
 
 
-@unhurried
 @given(st.lists(losses, max_size=3), losses)
 def test_one_loss_more_is_never_less_risk(plan: list[Loss], loss: Loss) -> None:
     less, more = numbers(risk_of_losses(plan)), numbers(risk_of_losses([*plan, loss]))
     assert all(low <= high + ROUNDING for low, high in zip(less, more, strict=True))
 
 
-@unhurried
 @given(losses, st.integers(1, 5))
 def test_a_count_stands_for_as_many_losses(loss: Loss, count: int) -> None:
     single = loss.model_copy(update={"count": 1})
@@ -138,7 +134,6 @@ def test_a_count_stands_for_as_many_losses(loss: Loss, count: int) -> None:
     assert several == pytest.approx(numbers(risk_of_losses([single] * count)), abs=ROUNDING)
 
 
-@unhurried
 @given(st.lists(losses, max_size=4))
 def test_rates_are_probabilities_and_no_test_is_worse_than_a_guess(plan: list[Loss]) -> None:
     risk = risk_of_losses(plan)
@@ -149,7 +144,6 @@ def test_rates_are_probabilities_and_no_test_is_worse_than_a_guess(plan: list[Lo
         assert false <= true <= min(1, false + risk.advantage + ROUNDING)
 
 
-@unhurried
 @given(
     st.lists(
         st.builds(

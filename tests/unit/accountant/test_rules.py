@@ -30,13 +30,12 @@ DIGITS = 60
 
 GRANT = Budget.of("1", "1e-6")
 
-unhurried = settings(
-    deadline=None,
+repeatable = settings(
     max_examples=25,
     derandomize=True,  # so that nothing is replayed, and all rules may share one test
-    suppress_health_check=[HealthCheck.differing_executors],
+    suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
 )
-often = settings(unhurried, max_examples=50)
+often = settings(repeatable, max_examples=50)
 epsilons = st.fractions(0, 3, max_denominator=12)  # few, as each is lifted once
 deltas = st.fractions(0, Fraction(1, 10**7), max_denominator=10**12)
 leaks = st.sampled_from([Fraction(0), Fraction(1, 10**18), Fraction(1, 10**20)])
@@ -118,7 +117,7 @@ class RuleContract(ABC):
         assert nothing.fits_within(self.rule(GRANT).capacity(GRANT))
 
     @pytest.mark.parametrize("everything", EVERYTHING)
-    @unhurried
+    @repeatable
     @given(st.fractions(Fraction(1, 100), 100), st.integers(3, 15), plans)
     def test_a_leak_costs_everything(
         self, everything: Stage, epsilon: Fraction, power: int, plan: list[Stage]
@@ -131,18 +130,18 @@ class RuleContract(ABC):
             return
         assert not fits
 
-    @unhurried
+    @repeatable
     @given(plans.flatmap(lambda plan: st.tuples(st.just(plan), st.permutations(plan))))
     def test_order_does_not_matter(self, plan: tuple[list[Stage], list[Stage]]) -> None:
         first, second = plan
         assert self.price(first) == self.price(second)
 
-    @unhurried
+    @repeatable
     @given(plans, stages)
     def test_a_stage_more_never_costs_less(self, plan: list[Stage], more: Stage) -> None:
         self.assert_costs_at_least([*plan, more], plan)
 
-    @unhurried
+    @repeatable
     @given(plans, stages.flatmap(lambda one: st.tuples(st.just(one), raised(one))))
     def test_a_larger_amount_never_costs_less(
         self, plan: list[Stage], pair: tuple[Stage, Stage]
@@ -160,7 +159,7 @@ class RuleContract(ABC):
         told = "stage 'x' must state its losses; got none. Use the rule sum."
         assert told == str(refusal.value)
 
-    @unhurried
+    @repeatable
     @given(st.builds(Budget.of, epsilons, deltas), plans)
     def test_print_then_parse_is_the_identity(self, grant: Budget, plan: list[Stage]) -> None:
         rule = self.rule(grant)
@@ -299,7 +298,7 @@ def delta_of(capacity: GaussianBudget, epsilon: Fraction) -> mpf:
     return noise + real(capacity.delta) + odds(epsilon) * real(capacity.leak)
 
 
-@unhurried
+@repeatable
 @given(plans)
 def test_costs_are_exact_sums_rounded_up(plan: list[Stage]) -> None:
     mu_squared, told, leaked = Fraction(0), Fraction(0), Fraction(0)

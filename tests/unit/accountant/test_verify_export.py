@@ -319,7 +319,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_it_never_stops_halfway_whatever_stands_in_a_line(
     managed_entries: list[Entry], data: st.DataObject

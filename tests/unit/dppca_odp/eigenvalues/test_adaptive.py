@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accountant.errors import InvalidValue
@@ -67,7 +67,6 @@ def test_a_degree_that_makes_no_ring_is_refused(degree):
 # Parts of mu squared, and what the whole costs.
 
 
-@settings(deadline=None)
 @given(st.floats(1e-9, 10), st.integers(1, 1000), st.booleans())
 def test_parts_are_known_before_and_make_the_whole(noise, components, robust):
     parts = Parts.of(noise, components, robust=robust)

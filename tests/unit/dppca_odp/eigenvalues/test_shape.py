@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
@@ -35,7 +35,6 @@ def test_the_variance_of_a_clipped_mean_is_the_one_that_was_clipped(cutoff):
             assert found[0] == pytest.approx(variance, rel=2e-3)
 
 
-@settings(deadline=None)
 @given(st.floats(1e-30, 1e30), st.floats(-0.5, 1.5), st.floats(0, 0.2))
 def test_the_variance_grows_with_the_mean_up_to_the_cutoff(cutoff, share, more):
     low, high = variance_of_clipped_mean(
