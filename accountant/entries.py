@@ -170,9 +170,7 @@ class Entry:
 _ATTRIBUTES = attrgetter(*Entry.__slots__)
 _HASHED = sorted({*Entry.__slots__} - {"hash"})
 _HASHED_ATTRIBUTES = attrgetter(*_HASHED)
-_CANONICAL = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False
-)
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def draft(

@@ -39,8 +39,14 @@ class Fact(BaseModel):
 
     if not TYPE_CHECKING:  # which knows the fields of each model from the one it replaces
 
-        def __init__(self, /, **fields: object) -> None:
+        def __init__(self, /, *unnamed: object, **fields: object) -> None:
             """Whoever writes a call gets one line; `model_validate` reports as pydantic does."""
+            if unnamed:
+                kind, first = type(self).__name__, next(iter(type(self).model_fields), "NAME")
+                raise InvalidValue(
+                    f"{kind} must be given its values by name; got one without, of type "
+                    f"{type(unnamed[0]).__name__}. Write {kind}({first}=...)."
+                )
             try:
                 self.__pydantic_validator__.validate_python(fields, self_instance=self)
             except ValidationError as error:

@@ -7,10 +7,12 @@ Exit status: 0 done; 1 a release that stopped after its charge, or a bug caught 
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import typer
@@ -89,7 +91,8 @@ def preview(
         if ledger is not None and dataset is not None:
             accountant = Accountant(ledger, data_set=dataset, allocation=allocation)
             accountant.check_unit(asked.unit)
-            rows = rows or (accountant.table.rows if accountant.table else None)
+            if rows is None and accountant.table:
+                rows = accountant.table.rows
         if rows is None:
             leave(NAME, 2, "rows must be given where no ledger tells them; got none. Add --rows.")
         guesses = None if guess is None else guessed(asked, guess)
@@ -156,7 +159,7 @@ def advise(
     with exit_status():
         unit = PrivacyUnit(rows_per_person=rows_per_person)
         names = [name.strip() for name in columns.split(",")]
-        given = int(columns) if columns.isdecimal() else names
+        given = int(columns) if re.fullmatch("[0-9]{1,9}", columns) else names
         advice = advise_on(Budget.of(epsilon, delta), rows, given, components, unit)
         if as_json:
             typer.echo(advice.model_dump_json(indent=2))
@@ -290,19 +293,20 @@ def demo(
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse what cannot be a folder, before anything is charged; nothing is left behind."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    """Refuse what cannot be a folder, before anything is charged. It makes nothing."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
+        TemporaryFile(dir=_nearest(folder)).close()
     except OSError:
         leave(NAME, 2, f"out must be a folder that can be written; got {folder}. Choose another.")
-    finally:
-        for path in missing:
-            with suppress(OSError):
-                path.rmdir()
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the one in which it would have to be made."""
+    for path in (folder, *folder.parents):
+        with suppress(FileNotFoundError):
+            path.lstat()
+            return path
+    return Path()
 
 
 def write_release(release: Release, folder: Path) -> list[Path]:

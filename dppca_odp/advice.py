@@ -3,8 +3,8 @@
 The advice is a plan of private directions and of an adaptive scree along them, committed, since all
 of its losses are Gaussian and then cost least. What it chooses, it chooses by public numbers alone:
 
-* *k*: the most components whose scales will likely all be found, and of which the last has noise
-  below half of its variance.
+* *k*: the most components whose scales will likely all be found, of which the last has noise below
+  half of its variance, and no direction is turned by noise by a sine of a half.
 * *weights*: those of a short list that make least the mean sine of the angle by which noise turns a
   direction, plus the mean noise of a variance relative to it.
 * *degree*: more pairs where they take little time; they have less variance at the same privacy.
@@ -42,13 +42,13 @@ from dppca_odp.plan import Plan
 from dppca_odp.planned import Size
 from dppca_odp.values import Floats
 
-#: Weights of directions and scree to choose from; the first finds scales best.
+#: Weights of directions and scree to choose from; the first finds scales best, the last directions.
 WEIGHTS = ((1, 4), (1, 3), (1, 2), (1, 1), (2, 1), (3, 1), (4, 1))
 #: The chance to find all scales must be this: more than "likely", for it is an approximation.
 ENOUGH = 0.99
 #: Noise of the last component's variance, relative to it, must stay below this.
 MOST_RELATIVE_NOISE = 0.5
-#: A direction turned by noise of more than this sine says little.
+#: And noise must turn no direction by more than this sine.
 MOST_SINE = 0.5
 MOST_COMPONENTS = 20
 DEGREE, HIGH_DEGREE = 16, 32
@@ -159,7 +159,14 @@ class _Candidate(NamedTuple):
     @property
     def is_enough(self) -> bool:
         """Whether the advice may be this plan."""
-        return bool(self.outlook.chance >= ENOUGH and self.noise[-1] < MOST_RELATIVE_NOISE)
+        return bool(
+            self.is_clear and self.outlook.chance >= ENOUGH and self.noise[-1] < MOST_RELATIVE_NOISE
+        )
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether noise turns no direction far."""
+        return bool(self.sines.max() < MOST_SINE)
 
     @property
     def objective(self) -> float:
@@ -192,11 +199,12 @@ class _Task(NamedTuple):
             ),
             composition="committed",
         )
-        share = plan.shares(plan.factor(self.rows))["scree"]
+        factor = plan.factor(self.rows)
+        share = plan.shares(factor)["scree"]
         size = Size(self.rows, components, self.unit.rows_per_person)
         guess = guessed_spectrum(len(self.columns))
         noise = method.expected_noise(share, size, guess[:components])
-        matrix_noise = plan.stages(self.rows)[0].noise_scale
+        matrix_noise = plan.stages_at(self.rows, factor)[0].noise_scale
         assert matrix_noise is not None
         return _Candidate(
             plan=plan,
@@ -206,9 +214,20 @@ class _Task(NamedTuple):
         )
 
     def has_plan(self, components: int) -> bool:
-        """Whether a plan is good enough: the scree with most weight is the first to be."""
+        """Whether a plan is good enough.
+
+        What weight of the directions suffices for them is sought by halving: if the scree has then
+        too little, no other weight is enough for both.
+        """
+        low, high = 0, len(WEIGHTS) - 1
         try:
-            return self.candidate(components, WEIGHTS[0]).is_enough
+            while low < high:
+                middle = (low + high) // 2
+                if self.candidate(components, WEIGHTS[middle]).is_clear:
+                    high = middle
+                else:
+                    low = middle + 1
+            return self.candidate(components, WEIGHTS[low]).is_enough
         except InvalidPlan:  # an epsilon so large that floating point cannot compose it
             return False
 
@@ -311,9 +330,7 @@ def _proposal(advice: Advice, plan: Plan) -> Iterator[str]:
     )
     yield f"- likely to find all scales (chance {chance}): {advice.outlook.reason}."
     yield f"- noise of a variance, relative to it: {_range(advice.noise)}."
-    clear = sum(sine < MOST_SINE for sine in advice.sines)
-    told = "" if clear == len(advice.sines) else f"; only {clear} below {MOST_SINE}"
-    yield f"- sine of the angle by which noise turns a direction: {_range(advice.sines)}{told}."
+    yield f"- sine of the angle by which noise turns a direction: {_range(advice.sines)}."
     yield ASSUMED
     yield UNITS
 
@@ -331,6 +348,10 @@ def _refusal(advice: Advice) -> Iterator[str]:
     yield (
         f"- noise of a variance, relative to it: {_range(advice.noise)}; at most "
         f"{MOST_RELATIVE_NOISE}."
+    )
+    yield (
+        f"- sine of the angle by which noise turns a direction: {_range(advice.sines)}; at most "
+        f"{MOST_SINE}."
     )
     if advice.least_epsilon:
         yield f"- epsilon {advice.least_epsilon} would do for these rows."

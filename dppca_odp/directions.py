@@ -53,16 +53,21 @@ SMALL_PRODUCT = 2**18
 SUM_BITS = 56
 #: Noise that hides so large a part of all variation is told before it is paid for.
 MOST_HIDDEN = 0.5
-#: The sine of the angle that noise turns a clear direction by, at most. Two eigenvalues of noise
-#: alone are g sigma or more apart with probability e^(-g^2 / 4), so one time in 259 theirs is less.
+#: The sine of the angle that noise turns a clear direction by, at most. Of two columns of noise
+#: alone the eigenvalues are g sigma or more apart with probability e^(-g^2 / 4), so that one time
+#: in 259 theirs is less; of more columns it is rarer.
 CLEAR_SINE = 0.15
 TURNED = (
     f"unclear direction: noise turns it by a sine above {CLEAR_SINE}, so that it may be any "
     "mixture with others of like variance, or noise alone. Do not read its loadings."
 )
 UNSCALED = (
-    "left unscaled: a variance could not be told from 0 at its noise. Where a column hardly varies "
-    "that is right; one in large units may now outweigh the others."
+    "left unscaled: neither its variance nor its scale is clear of noise. Where a column hardly "
+    "varies that is right; one in large units may now outweigh the others."
+)
+LED_BY_UNSCALED = (
+    "mostly of columns that were left unscaled, perhaps for their units alone. Do not read it, nor "
+    "its variance."
 )
 
 
@@ -166,7 +171,11 @@ class Directions(PlannedRelease):
 
     def _notes(self, answer: NoisyDirections, setting: Setting) -> Iterator[str]:
         if answer.scales and not answer.scales.found.all():
-            yield Note.of(~answer.scales.found, UNSCALED).told(setting.names)
+            unscaled = ~answer.scales.found
+            yield Note.of(unscaled, UNSCALED).told(setting.names)
+            led = (answer.vectors[unscaled] ** 2).sum(axis=0) > 1 / 2
+            if led.any():
+                yield Note.of(led, LED_BY_UNSCALED).told()
         if answer.sines is not None and (answer.sines > CLEAR_SINE).any():
             yield Note.of(answer.sines > CLEAR_SINE, TURNED).told()
 

@@ -50,11 +50,14 @@ class ColumnScales(NamedTuple):
 def find_scales(scree: str, earlier: Mapping[str, Any]) -> ColumnScales:
     """Released standard deviations of columns, by the name of a scree along the axes.
 
-    A variance that cannot be told from 0, or whose scale is unclear, is of no use: dividing by what
-    may be noise alone could let a column outweigh all others.
+    Where a variance cannot be told from 0, that of the bulk stands in, if it is clear: it was found
+    before, by other noise. What may be noise alone is of no use: dividing by it could let a column
+    outweigh all others.
     """
     estimate = earlier[scree]
-    variances: Floats = estimate.values
-    told_from_zero = variances > TOLD_FROM_ZERO * estimate.noise_scales
-    found = told_from_zero & ~estimate.flagged(Flag.UNCLEAR)
+    told_from_zero = estimate.values > TOLD_FROM_ZERO * estimate.noise_scales
+    is_clear = told_from_zero & ~estimate.flagged(Flag.UNCLEAR)
+    bulk = 0.0 if estimate.bulk is None else estimate.bulk
+    variances: Floats = np.where(is_clear, estimate.values, bulk)
+    found = variances > 0
     return ColumnScales(np.sqrt(np.where(found, variances, 1.0)), found)

@@ -330,6 +330,11 @@ class Plan(Fact):
             ReleaseFailed: the measurement stopped after its charge.
             KeyboardInterrupt: with what was charged and stored till then.
         """
+        if not isinstance(accountant, Accountant):
+            raise InvalidPlan(
+                f"accountant must be an Accountant; got {type(accountant).__name__}. Write "
+                "plan.run(table, accountant)."
+            )
         with interrupts_told(UNCHARGED):
             accountant.check_unit(self.unit)
             if not fresh and (stored := self.stored(accountant, key)):
@@ -512,6 +517,10 @@ def _left_after(charge: Charge, accountant: Accountant) -> AnyBudget | None:
 
 
 def _check_rows(rows: int) -> None:
+    if not isinstance(rows, int | np.integer):
+        raise InvalidPlan(
+            f"rows must be a whole number; got {type(rows).__name__}. Count the table's rows."
+        )
     if rows < 2:
         raise InvalidPlan(f"rows must be at least 2; got {rows}. A pair needs two rows.")
 

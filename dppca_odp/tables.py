@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -94,7 +95,10 @@ def prepare(table: npt.ArrayLike, columns: Sequence[Column]) -> Floats:
 
 
 def _read_file(file: Path, columns: Sequence[Column], labels: Sequence[Label]) -> pl.DataFrame:
-    if not file.is_file():
+    found = False
+    with suppress(OSError):  # a folder that may not be entered, or a name that is too long
+        found = file.is_file()
+    if not found:
         raise NoTable(f"data must be a file; got {file}. Check the path.")
     measured = [column.name for column in columns]
     named = [label.name for label in labels]

@@ -64,6 +64,8 @@ class Estimate(NamedTuple):
     """What is known of each component; empty if the method looks for nothing."""
     own_interval: tuple[Floats, Floats] | None = None
     """In place of a symmetric noise interval."""
+    bulk: Floats | None = None
+    """Variances of the bulk, if the method finds some before the mean; 0 where none is clear."""
 
     def flagged(self, flag: Flag) -> Booleans:
         """Which components have this flag."""

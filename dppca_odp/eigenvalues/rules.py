@@ -202,4 +202,5 @@ def read(
         warnings=tuple(sentences(flags)),
         flags=flags,
         own_interval=(variances(means - reach), variances(means + reach)),
+        bulk=np.where(matched.unclear, 0.0, matched.scales),
     )

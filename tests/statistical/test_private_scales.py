@@ -19,7 +19,9 @@ def one_factor(rng: np.random.Generator) -> np.ndarray:
     return np.sqrt(0.7) * factor + np.sqrt(0.3) * rng.normal(size=(ROWS, 4))
 
 
-def answers(table: np.ndarray, *, scaled: bool, composition: str = "sum") -> dict:
+def answers(
+    table: np.ndarray, *, scaled: bool, composition: str = "sum", epsilon: str = "3"
+) -> dict:
     variances = {"kind": "scree", "name": "variances", "directions": "axes"}
     main = {"kind": "directions", "name": "main", "components": 2}
     if scaled:
@@ -27,7 +29,7 @@ def answers(table: np.ndarray, *, scaled: bool, composition: str = "sum") -> dic
     scree = {"kind": "scree", "name": "scree", "directions": "main"}
     plan = Plan.model_validate(
         {
-            "budget": {"epsilon": "3", "delta": "1e-5"},
+            "budget": {"epsilon": epsilon, "delta": "1e-5"},
             "unit": {"rows_per_person": 1},
             "columns": [f"column {number}" for number in range(table.shape[1])],
             "releases": [variances, main, scree] if scaled else [main, scree],
@@ -66,3 +68,15 @@ def test_a_constant_column_stays_as_it_is():
     assert [True] * 4 + [False] == found["main"].scales.found.tolist()
     assert 1.0 == found["main"].scales.values[4]
     assert cosine(found, np.append(LEADING, 0.0)) > 0.99
+
+
+def test_skewed_and_mostly_zero_columns_leave_no_other_unscaled():
+    """They widen the cutoff of all: at this budget noise then hides variances, not scales."""
+    rng = np.random.default_rng(43)
+    skewed = rng.lognormal(4, 0.6, size=ROWS)
+    zeros = np.where(rng.random(ROWS) < 0.13, rng.poisson(2, size=ROWS) + 1.0, 0.0)
+    table = np.column_stack([one_factor(rng) * [12, 15_000, 2500, 1], skewed, zeros])
+    for _ in range(12):
+        found = answers(table, scaled=True, epsilon="1")
+        assert found["main"].scales.found[:4].all()
+        assert found["main"].scales.values[:4] == pytest.approx([12, 15_000, 2500, 1], rel=0.6)

@@ -118,3 +118,8 @@ def test_problems_are_said_as_people_say_them(field: str, value: object, must: s
 def test_a_name_that_is_no_text_is_refused() -> None:
     with pytest.raises(InvalidValue, match=r"^data_set must be text; got 3\. Write it"):
         check_name(3, "data_set")  # type: ignore[arg-type]
+
+
+def test_a_value_without_a_name_is_told_where_it_belongs() -> None:
+    with pytest.raises(InvalidValue, match=r"^PrivacyUnit must be given its values by name; got "):
+        PrivacyUnit(5)  # type: ignore[call-arg, misc]

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from accountant import AccountantError, Budget, PrivacyUnit
 from dppca_odp.advice import (
+    MOST_SINE,
     WEIGHTS,
     Advice,
     advise,
@@ -82,8 +83,8 @@ def test_fewer_rows_have_fewer_components_and_never_more_than_columns(good):
 
 def test_a_table_too_small_gets_no_plan_but_what_would_do(refused):
     assert refused.plan is None
-    assert 300 < refused.least_rows < 600
-    assert 1 < float(refused.least_epsilon) < 2
+    assert 600 < refused.least_rows < 1000
+    assert 2 < float(refused.least_epsilon) < 4
     told = "\n".join(refused.sentences())
     assert f"epsilon {refused.least_epsilon} would do for these rows" in told
     assert f"{refused.least_rows} rows would do for this budget" in told
@@ -149,6 +150,15 @@ def test_columns_may_be_named(good):
     assert tuple(names) == named.plan.column_names
     assert named.outlook == good.outlook
     assert names == json.loads(named.plan_json())["columns"]
+
+
+def test_a_plan_whose_directions_noise_would_turn_far_is_not_advised(good):
+    assert max(good.sines) < MOST_SINE
+    few = advise(Budget.of("0.05", "1e-6"), 8000, 6)
+    assert few.plan is None or max(few.sines) < MOST_SINE
+    asked = advise(Budget.of("0.05", "1e-6"), 8000, 6, components=3)
+    assert asked.plan is None
+    assert f"at most {MOST_SINE}." in "\n".join(asked.sentences())
 
 
 def test_a_text_is_no_list_of_names(good):

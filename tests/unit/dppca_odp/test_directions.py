@@ -382,6 +382,16 @@ def test_the_record_holds_the_scales_and_names_columns_without_one():
     assert warning.startswith("columns column 2, column 3: left unscaled: ")
 
 
+def test_a_component_that_is_mostly_unscaled_columns_is_not_to_be_read():
+    plan = Directions(name="directions", components=1, scales="variances")
+    scales = ColumnScales(np.array([2.0, 1.0, 1.0]), np.array([True, False, False]))
+    for unscaled, told in ((0.49, []), (0.51, ["component 1: mostly of columns that were left"])):
+        vectors = np.sqrt([[1 - unscaled], [unscaled / 2], [unscaled / 2]])
+        record = plan.released(NoisyDirections(vectors, 0.125, scales), setting(1000, 3, 1))
+        _, *more = record.warnings
+        assert told == [warning[:45] for warning in more]
+
+
 def test_the_record_of_scales_that_were_all_found_warns_of_nothing():
     plan = Directions(name="directions", components=1, scales="variances")
     scales = ColumnScales(np.array([2.0, 3.0]), np.array([True, True]))

@@ -75,6 +75,21 @@ class TestScales:
         assert [1.0, 3.0] == scales.values.tolist()
         assert [False, True] == scales.found.tolist()
 
+    def test_the_bulk_stands_in_for_a_variance_that_may_be_noise_alone(self):
+        answer = variances([0.1, 4.0, 0.1, -3.0], [0.1, 0.1, 0.1, 1.0])["variances"]
+        answer = answer._replace(bulk=np.array([9.0, 9.0, 0.0, 0.0]))
+        scales = find_scales("variances", {"variances": answer})
+        assert [3.0, 2.0, 1.0, 1.0] == scales.values.tolist()
+        assert [True, True, False, False] == scales.found.tolist()
+
+    def test_the_adaptive_method_tells_the_bulk_of_what_is_clear(self):
+        noise, means = np.full(3, 0.1), np.ones(3)
+        unclear = np.array([False, True, False])
+        matched = Matched(np.array([2.0, 3.0, 0.0]), unclear, np.zeros(3, dtype=bool))
+        cutoffs = 4 * matched.scales
+        answer = read(means, noise, cutoffs, Tail(4.0, 0), rare=[], matched=matched)
+        assert [2.0, 0.0, 0.0] == answer.bulk.tolist()
+
     def test_what_the_adaptive_method_flags_as_not_found_or_at_zero_is_not_found(self):
         rng = np.random.default_rng(31)
         number = 20_000
@@ -84,7 +99,7 @@ class TestScales:
         matched = Matched(cutoffs / 4, *np.zeros((2, number), dtype=bool))
         answer = read(means, noise, cutoffs, Tail(4.0, 0), rare=[], matched=matched)
         flagged = [{Flag.NOT_FOUND, Flag.AT_ZERO} & set(flags) != set() for flags in answer.flags]
-        found = find_scales("variances", {"variances": answer}).found
+        found = find_scales("variances", {"variances": answer._replace(bulk=None)}).found
         assert 0.5 < np.mean(flagged) < 0.9
         assert found.mean() > 0.1
         assert not (found & flagged).any()

@@ -38,21 +38,20 @@ def left(capsys, work):
     return caught.value.code, line
 
 
-def test_a_check_of_a_folder_leaves_nothing_behind(tmp_path):
-    (tmp_path / "there").mkdir()
-    for name in ("there", "new", "new/out"):
+def test_a_check_of_a_folder_changes_nothing(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / ".writable").touch()
+    before = sorted(tmp_path.rglob("*"))
+    for name in ("", "empty", "new", "new/out", "new/../empty"):
         check_writable(tmp_path / name)
-    assert ["there"] == [path.name for path in tmp_path.rglob("*")]
+    assert before == sorted(tmp_path.rglob("*"))
 
 
-def test_a_check_that_fails_half_way_leaves_nothing_behind(tmp_path, capsys):
-    left(capsys, lambda: check_writable(tmp_path / "new" / ("long" * 100)))
-    assert [] == list(tmp_path.iterdir())
-
-
-def test_an_output_that_is_a_file_is_refused_before_anything_is_charged(tmp_path, capsys):
-    path = tmp_path / "out"
-    path.touch()
+@pytest.mark.parametrize("name", ["file", "file/new", "link", "link/new", "long" * 100])
+def test_an_output_that_is_no_folder_is_refused_before_anything_is_charged(tmp_path, capsys, name):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    path = tmp_path / name
     expected = f"dppca-odp: out must be a folder that can be written; got {path}. Choose another."
     assert (2, expected) == left(capsys, lambda: check_writable(path))
 

@@ -1024,9 +1024,20 @@ class TestRun:
         assert accountant.entries()[-1].document()["reason"] == str(caught.value)
         assert "31337.25" not in str(caught.value)
 
-    def test_a_path_without_a_file_is_a_slip_that_is_not_recorded(self, accountant):
-        with pytest.raises(UnusableTable, match=r"data must be a file; got absent\.csv"):
-            plan().run("absent.csv", accountant)
+    def test_a_table_in_the_place_of_the_accountant_is_told(self, table, accountant):
+        expected = "accountant must be an Accountant; got ndarray. Write plan.run(table, "
+        with pytest.raises(InvalidPlan, match=re.escape(expected)):
+            plan().run(accountant, table)
+
+    @pytest.mark.parametrize("rows", ["many", 400.0, None])
+    def test_rows_that_are_no_whole_number_are_told(self, rows):
+        with pytest.raises(InvalidPlan, match="rows must be a whole number; got "):
+            plan().preview(rows)
+
+    @pytest.mark.parametrize("path", ["absent.csv", "x" * 300 + ".csv"])
+    def test_a_path_without_a_file_is_a_slip_that_is_not_recorded(self, accountant, path):
+        with pytest.raises(UnusableTable, match=f"data must be a file; got {path}"):
+            plan().run(path, accountant)
         assert ["grant"] == kinds(accountant)
 
     def test_a_table_too_small_for_the_plan_is_refused_and_nothing_is_charged(self, tmp_path):
