@@ -150,6 +150,9 @@ def advise(
         int | None, typer.Option(help="k; as many as will likely be found if left out.")
     ] = None,
     rows_per_person: Annotated[int, typer.Option(help="At most so many rows of one person.")] = 1,
+    scaled: Annotated[
+        bool, typer.Option("--scaled", help="Divide columns in different units by private scales.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="PLAN.json", help="Where the plan goes, to be edited.")
     ] = None,
@@ -160,7 +163,7 @@ def advise(
         unit = PrivacyUnit(rows_per_person=rows_per_person)
         names = [name.strip() for name in columns.split(",")]
         given = int(columns) if re.fullmatch("[0-9]{1,9}", columns) else names
-        advice = advise_on(Budget.of(epsilon, delta), rows, given, components, unit)
+        advice = advise_on(Budget.of(epsilon, delta), rows, given, components, unit, scaled=scaled)
         if as_json:
             typer.echo(advice.model_dump_json(indent=2))
         else:

@@ -9,6 +9,9 @@ of its losses are Gaussian and then cost least. What it chooses, it chooses by p
   direction, plus the mean noise of a variance relative to it.
 * *degree*: more pairs where they take little time; they have less variance at the same privacy.
 
+For columns in different units a scree along the axes comes first, with the weight of the other, and
+each column is divided by the root of its released variance.
+
 Assumed, since nobody knows the table: Gaussian columns, whose component j has 1/j of the variance
 of the first. If no plan is good enough, the advice is the least budget or number of rows that is.
 
@@ -33,6 +36,7 @@ from accountant.specs import Budget, PrivacyUnit
 from dppca_odp.budgets import delta_cautions
 from dppca_odp.columns import Column
 from dppca_odp.directions import Directions, sines_of_noise
+from dppca_odp.earlier import AXES
 from dppca_odp.eigenvalues.adaptive import Adaptive
 from dppca_odp.eigenvalues.method import ScaleOutlook, in_percent
 from dppca_odp.eigenvalues.scree import Scree
@@ -78,6 +82,8 @@ class Advice(OnPaper, Fact):
     """Without a plan: from so many rows on there is one; None if there are never enough."""
     least_epsilon: str | None = None
     """Without a plan: from this epsilon on there is one; None if it is above 20."""
+    scaled: bool = False
+    """Whether columns are divided by private scales."""
 
     def sentences(self) -> tuple[str, ...]:
         """The advice in words."""
@@ -101,10 +107,13 @@ def advise(
     columns: int | Sequence[str],
     components: int | None = None,
     unit: PrivacyUnit | None = None,
+    *,
+    scaled: bool = False,
 ) -> Advice:
     """A plan for this budget, or what would be enough; of one row a person if no unit is given.
 
-    ``columns`` are those to be measured: their names, or their number.
+    ``columns`` are those to be measured: their names, or their number. Where they are in different
+    units, ``scaled`` divides them by private scales.
 
     Raises:
         InvalidPlan: a shape that no plan suits.
@@ -123,7 +132,7 @@ def advise(
             f"components must be between 1 and the number of columns, {len(named)}; got "
             f"{components}. Use fewer."
         )
-    task = _Task(budget, unit, rows, named)
+    task = _Task(budget, unit, rows, named, scaled)
     if components is None:
         components = task.most_components()
     components = components or 1
@@ -181,36 +190,46 @@ class _Task(NamedTuple):
     unit: PrivacyUnit
     rows: int
     columns: tuple[Column, ...]
+    scaled: bool
 
     def candidate(self, components: int, weights: tuple[int, int]) -> _Candidate:
         """The plan with these weights, and what to expect of it."""
         degree = HIGH_DEGREE if self.rows * len(self.columns) <= SMALL_TABLE else DEGREE
         for_directions, for_scree = map(Fraction, weights)
         method = Adaptive(degree=degree)
+        variances = Scree(name="variances", directions=AXES, method=method, weight=for_scree)
+        directions = Directions(
+            name="directions",
+            components=components,
+            degree=degree,
+            scales=variances.name if self.scaled else None,
+            weight=for_directions,
+        )
+        scree = Scree(name="scree", directions=directions.name, method=method, weight=for_scree)
         plan = Plan(
             budget=self.budget,
             unit=self.unit,
             columns=self.columns,
-            releases=(
-                Directions(
-                    name="directions", components=components, degree=degree, weight=for_directions
-                ),
-                Scree(name="scree", directions="directions", method=method, weight=for_scree),
-            ),
+            releases=(*[variances] * self.scaled, directions, scree),
             composition="committed",
         )
         factor = plan.factor(self.rows)
-        share = plan.shares(factor)["scree"]
-        size = Size(self.rows, components, self.unit.rows_per_person)
+        shares = plan.shares(factor)
         guess = guessed_spectrum(len(self.columns))
-        noise = method.expected_noise(share, size, guess[:components])
-        matrix_noise = plan.stages_at(self.rows, factor)[0].noise_scale
-        assert matrix_noise is not None
+        sizes = {
+            asked.name: Size(self.rows, plan.components(asked), self.unit.rows_per_person)
+            for asked in plan.releases
+            if isinstance(asked, Scree)
+        }
+        outlooks = (method.scale_outlook(shares[name], size) for name, size in sizes.items())
+        noise = method.expected_noise(shares[scree.name], sizes[scree.name], guess[:components])
+        *_, matrix, _ = plan.stages_at(self.rows, factor)
+        assert matrix.noise_scale is not None
         return _Candidate(
             plan=plan,
-            outlook=method.scale_outlook(share, size),
+            outlook=min(outlooks, key=lambda outlook: outlook.chance),
             noise=noise / guess[:components],
-            sines=expected_sines(guess, matrix_noise)[:components],
+            sines=expected_sines(guess, matrix.noise_scale)[:components],
         )
 
     def has_plan(self, components: int) -> bool:
@@ -266,6 +285,7 @@ class _Task(NamedTuple):
             rows=self.rows,
             columns=len(self.columns),
             components=components,
+            scaled=self.scaled,
             outlook=best.outlook,
             noise=tuple(best.noise),
             sines=tuple(best.sines),
@@ -317,7 +337,7 @@ def expected_sines(variances: Floats, noise: float) -> Floats:
 
 
 def _proposal(advice: Advice, plan: Plan) -> Iterator[str]:
-    directions, scree = plan.releases
+    *_, directions, scree = plan.releases
     k, chance = _components(advice.components), in_percent(advice.outlook.chance)
     yield f"A plan for {advice.budget.show_up()} on {_shape(advice)}:"
     yield (
@@ -332,7 +352,7 @@ def _proposal(advice: Advice, plan: Plan) -> Iterator[str]:
     yield f"- noise of a variance, relative to it: {_range(advice.noise)}."
     yield f"- sine of the angle by which noise turns a direction: {_range(advice.sines)}."
     yield ASSUMED
-    yield UNITS
+    yield SCALED if advice.scaled else UNITS
 
 
 def _refusal(advice: Advice) -> Iterator[str]:
@@ -361,8 +381,13 @@ def _refusal(advice: Advice) -> Iterator[str]:
 
 
 UNITS = (
-    "Columns in different units: declare a public scale for each, or divide them by private ones "
-    "(scales in docs/plans.md); else directions follow the largest numbers."
+    "Columns in different units: declare a public scale for each, or ask for a scaled plan, which "
+    "divides them by private ones; else directions follow the largest numbers."
+)
+SCALED = (
+    "Scaled: the variances of columns come first, with the weight of the others, and columns are "
+    "divided by their roots. Declare public bounds of columns that are skewed or mostly zeros: "
+    "else they cost the others noise."
 )
 ASSUMED = (
     "Assumed, not seen: Gaussian columns, whose component j has 1/j of the variance of the first. "

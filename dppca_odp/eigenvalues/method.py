@@ -103,7 +103,8 @@ class ScaleOutlook(Fact):
     def sentence(self, components: int) -> str:
         """The verdict, the chance and the reason."""
         count = f"all {components} scales" if components > 1 else "the scale"
-        return f"{self.verdict} to find {count} (chance {in_percent(self.chance)}): {self.reason}."
+        chance = f"chance {in_percent(self.chance)} for Gaussian columns"
+        return f"{self.verdict} to find {count} ({chance}): {self.reason}."
 
 
 def in_percent(chance: float) -> str:

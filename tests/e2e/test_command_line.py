@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from accountant import Accountant, Budget, Ledger, PrivacyUnit, verify
-from dppca_odp import Plan, Release
+from dppca_odp import Advice, Plan, Release
 
 from ..scripts import call, launch
 
@@ -207,6 +207,12 @@ def test_advice_is_a_plan_that_previews_or_what_would_do(place: Path) -> None:
     shown = call("dppca_odp", place, *named, "--out", "named.json")
     assert shown.stdout.endswith("\nWritten to named.json.\n")
     assert Plan.read(place / "named.json").column_names == ("a", "b", "c")
+    shown = call("dppca_odp", place, *named, "--scaled", "--json")
+    assert [release.name for release in Advice.model_validate_json(shown.stdout).plan.releases] == [
+        "variances",
+        "directions",
+        "scree",
+    ]
     more = ["400", "--components", "2", "--rows-per-person", "2", "--json"]
     told = call("dppca_odp", place, *words, *more)
     assert told.returncode == 3

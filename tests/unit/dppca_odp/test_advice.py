@@ -161,6 +161,21 @@ def test_a_plan_whose_directions_noise_would_turn_far_is_not_advised(good):
     assert f"at most {MOST_SINE}." in "\n".join(asked.sentences())
 
 
+def test_a_scaled_plan_has_the_variances_of_columns_first(good):
+    scaled = advise(good.budget, good.rows, good.columns, unit=good.unit, scaled=True)
+    variances, directions, scree = scaled.plan.releases
+    assert ("axes", "variances", "directions") == (
+        variances.directions,
+        directions.scales,
+        scree.directions,
+    )
+    assert variances.weight == scree.weight
+    assert scaled.outlook.chance <= good.outlook.chance
+    assert sum(scaled.noise + scaled.sines) > sum(good.noise + good.sines)
+    assert any("Scaled: " in line for line in scaled.sentences())
+    assert not any("Scaled: " in line for line in good.sentences())
+
+
 def test_a_text_is_no_list_of_names(good):
     with pytest.raises(InvalidPlan, match="columns must be a number or a list of names; got 'abc'"):
         advise(good.budget, good.rows, "abc")

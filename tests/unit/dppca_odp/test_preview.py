@@ -139,7 +139,8 @@ def test_errors_to_expect_stand_beside_the_guesses():
     assert ["a", "scree", "1", "10", "3", "4", "5", "50", "%"] in rows
     assert ["2", "2", "0.6", "0.8", "1", "50", "%"] in rows
     assert (
-        "a scree: uncertain to find all 2 scales (chance 72 %): n mu (rows times mu) is 130; "
+        "a scree: uncertain to find all 2 scales (chance 72 % for Gaussian columns): n mu (rows "
+        "times mu) is 130; "
         "likely from 160 on."
     ) == next(OUTLOOK.sentences())
     told = "a scree: noise: of Gaussian columns. sampling: of Gaussian columns."
