@@ -71,7 +71,7 @@ def test_a_constant_column_stays_as_it_is():
 
 
 def test_skewed_and_mostly_zero_columns_leave_no_other_unscaled():
-    """They widen the cutoff of all, so that noise hides variances: by these alone 1 run in 5 passes.
+    """They widen the cutoff of all, so that noise hides variances: by these alone 1 in 5 passes.
 
     In 60 runs no scale was off by more than a factor of two.
     """

@@ -165,6 +165,17 @@ def test_text_that_is_not_utf8_is_a_problem_and_not_a_crash(
     assert positions(verify(Ledger(path).entries()))[0] == 4
 
 
+@pytest.mark.parametrize("name", [b"\xff", 7, 1.5])
+def test_a_name_that_is_no_text_stops_no_grant_of_another(
+    history: Accountant, path: Path, name: object
+) -> None:
+    unit, budget = history.unit, Budget.of("1", "1e-6")
+    edit(path, ("UPDATE entries SET data_set = ? WHERE sequence = 1", (name,)))
+    keeper = Accountant.grant(path, data_set="another", budget=budget, unit=unit)
+    assert keeper.granted == budget
+    assert positions(verify(Ledger(path).entries()))[0] == 1
+
+
 @pytest.mark.parametrize("position", range(1, LENGTH))
 def test_a_missing_entry_is_found_where_it_was(
     history: Accountant, path: Path, position: int
