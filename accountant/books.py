@@ -92,20 +92,19 @@ class Book:
 
     def balance(self, allocation: str | None) -> Balance:
         """What stands in the pools, and in this one of the allocations."""
-        return Balance(
-            free=self.pools.get(None, EMPTY),
-            allocations=self.allocations,
-            allocation=None if allocation is None else self.pools.get(allocation),
-        )
+        return Balance.model_validate(self._balance(allocation))
 
-    def balance_text(self, allocation: str | None) -> str:
-        """The balance as entries state it: the canonical JSON of its three pools."""
-        pools = {
+    def _balance(self, allocation: str | None) -> dict[str, Pool | None]:
+        return {
             "allocation": None if allocation is None else self.pools.get(allocation),
             "allocations": self.allocations,
             "free": self.pools.get(None, EMPTY),
         }
-        parts = (f'"{name}":{self._pool_text(name, pool)}' for name, pool in pools.items())
+
+    def balance_text(self, allocation: str | None) -> str:
+        """The balance as entries state it: the canonical JSON of its three pools."""
+        pools = sorted(self._balance(allocation).items())
+        parts = (f'"{name}":{self._pool_text(name, pool)}' for name, pool in pools)
         return f"{{{','.join(parts)}}}"
 
     def _pool_text(self, name: str, pool: Pool | None) -> str:

@@ -128,12 +128,12 @@ class Records:
     def data_sets(self) -> tuple[str, ...]:
         """The names that have a grant, in the order of their grants."""
         query = select(_E.data_set).where(_E.kind == "grant").order_by(_E.sequence)
-        return tuple(map(str, self._connection.execute(query).scalars()))
+        return self._names(query)
 
     def allocations(self, data_set: str) -> tuple[str, ...]:
         """The names of a data set's allocations, in the order they were made."""
         query = select(_E.allocation).where(_E.data_set == data_set, _E.kind == "allocation")
-        return tuple(map(str, self._connection.execute(query.order_by(_SORTED)).scalars()))
+        return self._names(query.order_by(_SORTED))
 
     def keys(self, data_set: str, beginning: str) -> tuple[str, ...]:
         """The keys of charges that begin so, at most a few."""
@@ -144,7 +144,11 @@ class Records:
             _E.release_key >= beginning,
             _E.release_key < after,
         )
-        return tuple(map(str, self._connection.execute(query.limit(100)).scalars()))
+        return self._names(query.limit(100))
+
+    def _names(self, query: Executable) -> tuple[str, ...]:
+        """A column of names: as text, also where somebody wrote something else."""
+        return tuple(map(str, self._connection.execute(query).scalars()))
 
     def book(
         self, data_set: str, *, release_key: str | None = None, allocation: str | None = None

@@ -43,7 +43,7 @@ from dppca_odp.eigenvalues.scree import Scree
 from dppca_odp.errors import InvalidPlan
 from dppca_odp.paper import OnPaper
 from dppca_odp.plan import Plan
-from dppca_odp.planned import Size
+from dppca_odp.preview import ScreeOutlook
 from dppca_odp.values import Floats
 
 #: Weights of directions and scree to choose from; the first finds scales best, the last directions.
@@ -216,19 +216,25 @@ class _Task(NamedTuple):
         factor = plan.factor(self.rows)
         shares = plan.shares(factor)
         guess = guessed_spectrum(len(self.columns))
-        sizes = {
-            asked.name: Size(self.rows, plan.components(asked), self.unit.rows_per_person)
+        screes = [
+            ScreeOutlook.of(
+                asked,
+                shares[asked.name],
+                plan.setting(asked, self.rows),
+                guess[: plan.components(asked)].tolist(),
+            )
             for asked in plan.releases
             if isinstance(asked, Scree)
-        }
-        outlooks = (method.scale_outlook(shares[name], size) for name, size in sizes.items())
-        noise = method.expected_noise(shares[scree.name], sizes[scree.name], guess[:components])
+        ]
         *_, matrix, _ = plan.stages_at(self.rows, factor)
         assert matrix.noise_scale is not None
         return _Candidate(
             plan=plan,
-            outlook=min(outlooks, key=lambda outlook: outlook.chance),
-            noise=noise / guess[:components],
+            outlook=min(
+                (told.outlook for told in screes if told.outlook),
+                key=lambda outlook: outlook.chance,
+            ),
+            noise=np.array(screes[-1].noise_scales) / guess[:components],
             sines=expected_sines(guess, matrix.noise_scale)[:components],
         )
 

@@ -8,9 +8,9 @@ error. A refusal names a column or a shape, never a value, a count or a row.
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -95,10 +95,7 @@ def prepare(table: npt.ArrayLike, columns: Sequence[Column]) -> Floats:
 
 
 def _read_file(file: Path, columns: Sequence[Column], labels: Sequence[Label]) -> pl.DataFrame:
-    found = False
-    with suppress(OSError):  # a folder that may not be entered, or a name that is too long
-        found = file.is_file()
-    if not found:
+    if not os.path.isfile(file):  # false also where a folder may not be entered; pathlib raises
         raise NoTable(f"data must be a file; got {file}. Check the path.")
     measured = [column.name for column in columns]
     named = [label.name for label in labels]
